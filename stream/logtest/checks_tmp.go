@@ -1,0 +1,3 @@
+package logtest
+
+var appendChecks, readChecks, faultChecks, sessionChecks []Check
