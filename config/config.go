@@ -160,12 +160,12 @@ type Error struct {
 
 // Error is one line: source, setting, problem.
 func (e *Error) Error() string {
-	s := oneLine(e.Problem)
+	s := e.Problem
 	if e.Setting != "" {
 		s = e.Setting + ": " + s
 	}
 	if e.Source != "" {
 		s = e.Source + ": " + s
 	}
-	return s
+	return oneLine(s)
 }

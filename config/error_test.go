@@ -2,8 +2,10 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
@@ -107,6 +109,8 @@ func TestErrors(t *testing.T) {
 		{file("redis:\n  url: a\nredis.url: b\n"), "FILE:3: redis.url: given twice, first in line 2"},
 		{file("- a\n"), "FILE:1: want settings, each as name: value"},
 		{file("a: [\n"), "FILE: line 1: did not find expected node content"},
+		{file("listen: a:1\n---\nlisten: b:1\n"), "FILE:2: a second YAML document (---): write all settings in one"},
+		{file(aliases(12)), "FILE:1: d.d4.c8.b4.a4: more than 10000 settings"},
 		{file("redis: &r\n  x: *r\n"), "FILE:2: redis.x.x.x.x.x.x: unknown setting"},
 		{args("--config=/no/such/file"), "settings file: open /no/such/file: no such file or directory"},
 		{env("REJOIN_REDIS_URL_FILE=/no/such/file"), "REJOIN_REDIS_URL_FILE: redis.url: open /no/such/file: no such file or directory"},
@@ -127,6 +131,23 @@ func TestErrors(t *testing.T) {
 		assert.Equal(t, c.want, got)
 		assert.NotContains(t, got, "\n")
 	}
+}
+
+// aliases is a file of width⁶ settings in little text.
+func aliases(width int) string {
+	var b strings.Builder
+	for level := range 6 {
+		fmt.Fprintf(&b, "%c: &%c {", 'a'+level, 'a'+level)
+		for i := range width {
+			value := "1"
+			if level > 0 {
+				value = fmt.Sprintf("*%c", 'a'+level-1)
+			}
+			fmt.Fprintf(&b, "%c%d: %s, ", 'a'+level, i, value)
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
 }
 
 func TestFlagErrors(t *testing.T) {
@@ -155,4 +176,38 @@ func TestAddressesBeyondThisMachine(t *testing.T) {
 	c, err := given{args: []string{"--listen=0.0.0.0:80", "--auth-insecure"}}.load(t)
 	require.NoError(t, err)
 	assert.True(t, c.Auth.Insecure)
+}
+
+// Whatever is in a file, an error is one line of ours and nothing panics.
+func FuzzFile(f *testing.F) {
+	for _, text := range []string{
+		"", "redis: {url: redis://h}\n", "channels: [{match: a, retention: {max_age: 1s}}]\n",
+		"a: &a [*a]\n", "? {a: b}\n: c\n", "<<: {listen: x}\n", "- 1\n---\n", "!!binary x: y\n", "listen: !!int x\n",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		node, fault := parseYAML([]byte(text))
+		if fault == nil && node != nil {
+			l := &loader{origins: map[string]string{}}
+			var leaves []leaf
+			leaves, fault = flatten(node)
+			for _, leaf := range leaves {
+				if fault != nil {
+					break
+				}
+				var v any
+				if v, fault = leaf.value(Settings()); v != nil {
+					l.keep(leaf.name, v, "file", leaf.node.Line)
+				}
+			}
+			c := Default()
+			if err := c.resolve(l.rules); err != nil {
+				_ = err.(*Error)
+			}
+		}
+		if fault != nil && (strings.ContainsFunc(fault.Error(), unicode.IsControl) || len(fault.Error()) > 510) {
+			t.Errorf("not one line: %q", fault.Error())
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Size is a number of bytes, written 65536, 64KiB (1024s) or 64KB (1000s).
@@ -123,5 +124,18 @@ func format(v any) string {
 	return fmt.Sprint(v)
 }
 
-// oneLine folds line breaks and runs of spaces, for messages of libraries.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine makes a text fit for a line of a terminal: line breaks and runs of
+// spaces are folded, what does not print is gone, and it ends after 500 bytes.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 500 {
+		s = strings.ToValidUTF8(s[:500], "") + "..."
+	}
+	return s
+}

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 
@@ -19,13 +21,23 @@ type leaf struct {
 // themselves.
 const maxDepth = 6
 
+// maxLeaves is more than anybody writes; it ends aliases that multiply.
+const maxLeaves = 10_000
+
 // parseYAML returns the document's one value, nil if there is none.
 func parseYAML(text []byte) (*yaml.Node, *Error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	var doc, second yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	switch err := decoder.Decode(&doc); {
+	case err == io.EOF:
+		return nil, nil
+	case err != nil:
 		return nil, &Error{Problem: strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
-	if doc.Kind == 0 || doc.Content[0].Tag == "!!null" {
+	if err := decoder.Decode(&second); err != io.EOF {
+		return nil, &Error{line: second.Line, Problem: "a second YAML document (---): write all settings in one"}
+	}
+	if doc.Content[0].Tag == "!!null" {
 		return nil, nil
 	}
 	return doc.Content[0], nil
@@ -58,6 +70,9 @@ func flatten(node *yaml.Node) ([]leaf, *Error) {
 			}
 			if line, twice := lines[name]; twice {
 				return &Error{Setting: name, line: key.Line, Problem: fmt.Sprintf("given twice, first in line %d", line)}
+			}
+			if len(out) == maxLeaves {
+				return &Error{Setting: name, line: key.Line, Problem: fmt.Sprintf("more than %d settings", maxLeaves)}
 			}
 			lines[name] = key.Line
 			at := *v
