@@ -86,8 +86,10 @@ type Record struct {
 	Arrived time.Time // when this server read it
 
 	frames [forms]atomic.Pointer[[]byte]
-	grew   *atomic.Int64 // bytes of the holder that keeps this record
 }
+
+// Bytes is what the record counts for in budgets: the entry and one encoding.
+func (r *Record) Bytes() int { return 2 * r.Entry.Bytes() }
 
 // Form is a wire form a record is encoded in once, on first use.
 type Form uint8
@@ -107,8 +109,6 @@ func (r *Record) Frame(f Form, encode func(*Record) []byte) []byte {
 		return *p
 	}
 	b := encode(r)
-	if r.frames[f].CompareAndSwap(nil, &b) && r.grew != nil {
-		r.grew.Add(int64(len(b)))
-	}
+	r.frames[f].CompareAndSwap(nil, &b)
 	return *r.frames[f].Load()
 }

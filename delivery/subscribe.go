@@ -80,6 +80,6 @@ type Stats struct {
 	Subscriptions int  // open subscriptions
 	Channels      int  // channels with at least one reader
 	Tails         int  // channels held in memory
-	TailBytes     int  // bytes held by tails and pages
+	Bytes         int  // held by tails and pages
 	Stale         bool // at least one part of the log does not answer
 }
