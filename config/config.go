@@ -25,10 +25,10 @@ import "time"
 
 // Config holds every setting, checked. The tags are the settings' reference:
 // koanf is the name, min and max are inclusive, oneof lists the words allowed,
-// check names a function of check.go, help says what it is for and unit what
-// stands for the value in help texts.
+// check names a function of check.go, help says what the setting is for, and
+// unit what stands for a text in the help of flags.
 type Config struct {
-	Listen    string    `koanf:"listen" check:"address" help:"where clients connect, host:port"`
+	Listen    string    `koanf:"listen" check:"address" unit:"address" help:"where clients connect, host:port"`
 	Admin     Admin     `koanf:"admin"`
 	Redis     Redis     `koanf:"redis"`
 	Memory    Memory    `koanf:"memory"`
@@ -50,14 +50,14 @@ type Config struct {
 
 // Admin is the listener for operators: health, metrics, profiles.
 type Admin struct {
-	Listen string `koanf:"listen" check:"address" help:"where health, metrics and profiles are served, host:port"`
+	Listen string `koanf:"listen" check:"address" unit:"address" help:"where health, metrics and profiles are served, host:port"`
 }
 
 // Redis is the log shared by several servers. With an empty URL the log is in
 // this process' memory.
 type Redis struct {
-	URL        string        `koanf:"url" secret:"true" help:"the Redis that keeps the log; empty: in memory, lost at exit"`
-	Prefix     string        `koanf:"prefix" check:"prefix" help:"what the names of all keys begin with"`
+	URL        string        `koanf:"url" secret:"true" unit:"url" help:"the Redis that keeps the log; empty: in memory, lost at exit"`
+	Prefix     string        `koanf:"prefix" check:"prefix" unit:"text" help:"what the names of all keys begin with"`
 	Partitions int           `koanf:"partitions" min:"1" max:"1024" help:"what channels are spread over; fixed at the first start"`
 	Timeout    time.Duration `koanf:"timeout" min:"10ms" max:"1m" help:"longest wait for a Redis that does not answer"`
 }
@@ -110,15 +110,15 @@ type Auth struct {
 
 // Log is about what this process writes to standard error.
 type Log struct {
-	Level  string `koanf:"level" oneof:"debug info warn error" help:"debug, info, warn or error"`
-	Format string `koanf:"format" oneof:"auto console json" help:"console, json, or auto: console on a terminal"`
+	Level  string `koanf:"level" oneof:"debug info warn error" unit:"word" help:"debug, info, warn or error"`
+	Format string `koanf:"format" oneof:"auto console json" unit:"word" help:"console, json, or auto: console on a terminal"`
 }
 
 // Channel is one rule for the channels that Match covers.
 type Channel struct {
 	Match     string    `koanf:"match" check:"match" help:"a pattern: * is one part between dots, ** the rest"`
 	Retention Retention `koanf:"retention"`
-	Rewind    int       `koanf:"rewind" min:"0" max:"10000" help:"newest messages sent to a reader without a position"`
+	Rewind    int       `koanf:"rewind" min:"0" max:"1000000" help:"newest messages sent to a reader without a position"`
 	Payload   Size      `koanf:"payload" min:"1B" max:"64MiB" help:"largest message"`
 }
 

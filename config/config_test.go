@@ -153,6 +153,8 @@ func TestEverySettingIsDescribedAndItsDefaultIsGood(t *testing.T) {
 		}
 		lo, hi := s.limits() // panics on bad tags
 		switch s.typ {
+		case reflect.TypeFor[string]():
+			assert.True(t, s.tag.Get("unit") != "" || s.Name == "match", "%s has a word for its value", s.Name)
 		case reflect.TypeFor[int](), reflect.TypeFor[time.Duration](), reflect.TypeFor[Size]():
 			assert.NotNil(t, lo, "%s has bounds", s.Name)
 			assert.NotNil(t, hi, "%s has bounds", s.Name)

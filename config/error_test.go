@@ -88,7 +88,7 @@ func TestErrors(t *testing.T) {
 		{file("channels:\n  - a\n"), "FILE:2: channels[0]: want settings, each as name: value"},
 		{file("channels:\n  - match: a\n  - rewind: 1\n"), "FILE:3: channels[1].match: is missing: say which channels the rule is for, such as quotes.**"},
 		{file("channels:\n  - match: a\n    rewindd: 1\n"), "FILE:3: channels[0].rewindd: unknown setting: did you mean rewind?"},
-		{file("channels:\n  - match: a\n    rewind: -1\n"), "FILE:3: channels[0].rewind: -1 is out of bounds: want 0 to 10000"},
+		{file("channels:\n  - match: a\n    rewind: -1\n"), "FILE:3: channels[0].rewind: -1 is out of bounds: want 0 to 1000000"},
 		{file("channels:\n  - match: a\n    retention:\n      max_age: 1d\n"), `FILE:4: channels[0].retention.max_age: "1d" is not a duration: write such as 500ms, 2s, 5m or 24h`},
 		{file("channels:\n  - match: a\n    retention: 5\n"), "FILE:3: channels[0].retention: is a section: its settings stand below it, each as name: value"},
 		{file("channels:\n  - match: '**'\n  - match: a\n"), `FILE:3: channels[1].match: "a" is never reached: channels[0] is "**"`},

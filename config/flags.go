@@ -18,7 +18,7 @@ func AddFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringP(configFlag, "c", "", "read settings from this YAML `file`")
 	for _, s := range Settings() {
-		f := flags.VarPF(&flagValue{text: s.Default, typ: s.typ}, s.Flag, "", s.Help)
+		f := flags.VarPF(&flagValue{text: s.Default, typ: s.typ, unit: s.tag.Get("unit")}, s.Flag, "", s.Help)
 		if s.typ.Kind() == reflect.Bool {
 			f.NoOptDefVal = "true"
 		}
@@ -29,6 +29,7 @@ func AddFlags(flags *pflag.FlagSet) {
 type flagValue struct {
 	text string
 	typ  reflect.Type
+	unit string
 	set  bool
 }
 
@@ -54,6 +55,8 @@ func (v *flagValue) Type() string {
 		return "list"
 	case reflect.TypeFor[[]Channel]():
 		return "yaml"
+	case reflect.TypeFor[string]():
+		return v.unit
 	}
 	return v.typ.Kind().String()
 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"rejoin/config"
+	"rejoin/stream"
+)
+
+// newConfigCommand is "rejoin config".
+func newConfigCommand() *cobra.Command {
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show the settings in effect and where each came from",
+		Long: `Show the settings that rejoin serve would run with, as YAML that can be used
+as a file. Behind each value that is not the default stands where it came from.
+Passwords are masked. What rules of channels leave out is filled in.`,
+		Example: `  rejoin config > rejoin.yaml                 # a file to start from
+  rejoin config --config rejoin.yaml          # what is in effect, and why
+  rejoin config --config rejoin.yaml --check  # only check, for a deploy script
+  REJOIN_RETENTION_MAX_AGE=1h rejoin config   # the environment counts too`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			if check {
+				fmt.Fprintln(cmd.OutOrStdout(), "The settings are good.")
+				return nil
+			}
+			return c.WriteYAML(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "only check the settings; exit code 2 if one is bad")
+	config.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// loadConfig reads the settings of a command and checks also what config cannot
+// know: the words of our other packages.
+func loadConfig(cmd *cobra.Command) (*config.Config, error) {
+	c, err := config.Load(cmd.Flags(), os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	for i, rule := range c.Channels {
+		if _, err := stream.ParsePattern(rule.Match); err != nil {
+			return nil, c.Fault(fmt.Sprintf("channels[%d].match", i), err.Error())
+		}
+	}
+	return c, nil
+}
