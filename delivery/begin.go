@@ -23,7 +23,7 @@ func (m *member) begin(c *chain) bool {
 	case startRewind:
 		return m.beginRewind(c)
 	default:
-		return m.beginLive(c)
+		return m.beginLive()
 	}
 	return true
 }
@@ -33,18 +33,22 @@ func (m *member) startAt(pos stream.ID, free bool) {
 	m.begun, m.pos, m.cursor, m.free = true, pos, pos, free
 }
 
-// beginLive starts at the tail's end, or at what was answered here before the
-// request if the tail has still to get there. With a tail that is cold, or a
-// log that is away, it starts at the time of the request.
-func (m *member) beginLive(c *chain) bool {
-	if m.ask == nil && m.confirmed(c) {
+// beginLiveNow, at the request itself, starts at the tail's end, or at what was
+// answered here before the request if the tail has still to get there.
+func (m *member) beginLiveNow() {
+	if c := m.tail.chain.Load(); m.start.kind == startLive && m.confirmed(c) {
 		m.startAt(later(c.end(), m.known), false)
 		if c.end().Less(m.known) {
 			m.ahead, m.aheadEra = true, c.era
 			m.place(0)
 		}
-		return true
 	}
+}
+
+// beginLive, when the tail was cold or the log away at the request, starts at
+// the time of the request. (The tail's end as it is now would skip what came
+// since.)
+func (m *member) beginLive() bool {
 	if !m.beginAtTime(m.at.Add(-liveMargin)) {
 		return false
 	}
@@ -57,6 +61,10 @@ func (m *member) beginLive(c *chain) bool {
 // beginAtTime starts behind the newest entry older than t.
 func (m *member) beginAtTime(t time.Time) bool {
 	id := stream.AtTime(t)
+	if id.IsZero() {
+		m.startAt(stream.Earliest, true)
+		return true
+	}
 	pg := m.before(id, 1)
 	switch {
 	case pg == nil:
@@ -118,7 +126,6 @@ func (m *member) beginRewind(c *chain) bool {
 func (m *member) before(id stream.ID, limit int) *page {
 	if m.ask == nil {
 		m.ask, _ = m.tail.part.ask(wantKey{tail: m.tail, kind: wantBefore, id: id, limit: limit}, m.sub)
-		return nil
 	}
 	_, pg := m.answer()
 	if pg == nil || pg.Err != nil {

@@ -101,7 +101,6 @@ func (m *member) advance() (status, []*Record) {
 			}
 			m.ahead = false
 			m.request(c)
-			return waiting, nil
 		}
 		w, pg := m.answer()
 		if pg == nil {
@@ -115,11 +114,14 @@ func (m *member) advance() (status, []*Record) {
 // end of catching up happen.
 func (m *member) joined(c *chain, recs []*Record) (status, []*Record) {
 	m.page, m.ask, m.doubting, m.ahead = nil, nil, false, false
-	m.place(uint64(len(recs)))
+	epoch := m.tail.part.state.Load().epoch
+	if epoch == 0 || c.epoch == epoch {
+		m.place(uint64(len(recs)))
+	}
 	switch {
 	case len(recs) > 0:
 		return sending, recs
-	case m.confirmed(c):
+	case epoch != 0 && c.epoch == epoch:
 		return atEnd, nil
 	}
 	return waiting, nil // whether this is the end, a look will say

@@ -41,6 +41,7 @@ func (s *Subscription) add(ch Channel) {
 		}
 		p.remove(m.tail) // it died between the two calls
 	}
+	m.beginLiveNow()
 	s.members = append(s.members, m)
 	s.poke()
 }
