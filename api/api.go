@@ -1,0 +1,169 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/rs/zerolog"
+
+	"rejoin/delivery"
+	"rejoin/sse"
+	"rejoin/stream"
+)
+
+// Options of an API. The zero value of each is useful, but for Log and Broker.
+type Options struct {
+	Log    stream.Log
+	Broker *delivery.Broker // reads Log
+	// Metrics is what Broker and Log were told to measure with; nil: a new one.
+	// One serves one API.
+	Metrics *Metrics
+	// Logger hears of faults, and at debug of every request.
+	Logger zerolog.Logger
+	// Ready says whether this server takes connections: false while it starts
+	// or drains. Nil: always.
+	Ready func() bool
+
+	// PayloadLimit is the largest payload of a channel in bytes; nil: 1 MiB.
+	PayloadLimit func(channel string) int
+	// Rewind is how many of the newest messages a reader without a cursor
+	// starts with; nil: none.
+	Rewind func(channel string) int
+	// MaxChannels is how many channels a connection may have (100).
+	MaxChannels int
+	// Origins are those whose pages may use this API; nil: none, "*": all.
+	Origins []string
+	// RetryMin and RetryMax are between what clients are told to wait before
+	// they reconnect (500 ms, 3 s).
+	RetryMin, RetryMax time.Duration
+	// BodyTimeout is how long the body of a request may take to come (10 s).
+	BodyTimeout time.Duration
+	// Stuck is how long a write to a reader may go without progress (10 s).
+	Stuck time.Duration
+}
+
+// API is a server's two handlers.
+type API struct {
+	// Public is for everyone: publish, read, subscribe, health.
+	Public http.Handler
+	// Admin is for operators: health, metrics, profiles.
+	Admin http.Handler
+
+	o       Options
+	metrics *Metrics
+	logger  zerolog.Logger
+	rare    zerolog.Logger // for what may happen at every request while the log is away
+	events  *sse.Handler
+	probe   probe
+}
+
+// New makes the handlers. It starts no goroutine.
+func New(o Options) *API {
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
+	}
+	if o.BodyTimeout <= 0 {
+		o.BodyTimeout = 10 * time.Second
+	}
+	a := &API{
+		o:       o,
+		metrics: o.Metrics,
+		logger:  o.Logger,
+		rare:    o.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: 5 * time.Second}),
+		events: sse.New(sse.Options{
+			Broker: o.Broker, RetryMin: o.RetryMin, RetryMax: o.RetryMax, Stuck: o.Stuck, Problem: problemBody,
+		}),
+		probe: probe{log: o.Log, broker: o.Broker},
+	}
+	o.Metrics.watch(o.Broker)
+	a.Public = a.public()
+	a.Admin = a.admin()
+	return a
+}
+
+// payloadLimit is the largest payload of a channel in bytes.
+func (a *API) payloadLimit(channel string) int {
+	if a.o.PayloadLimit == nil {
+		return 1 << 20
+	}
+	return a.o.PayloadLimit(channel)
+}
+
+// notBuilt are routes of the contract that this version does not serve. They are
+// refused by name: a client must not take them for a typing error of its own.
+var notBuilt = map[string]string{
+	"/v1/poll":                                "long-poll",
+	"/v1/ws":                                  "WebSocket",
+	"/v1/messages":                            "publishing many messages at once",
+	"/v1/channels":                            "the list of channels",
+	"/v1/channels/{channel}":                  "a channel's description and deletion",
+	"/v1/channels/{channel}/end":              "the end of a channel",
+	"/v1/channels/{channel}/stream":           "publishing a growing body",
+	"/v1/channels/{channel}/messages/{id:.+}": "a single message",
+}
+
+// public is the handler for everyone.
+func (a *API) public() http.Handler {
+	r := a.router(crossOrigin(a.o.Origins))
+	r.Post("/v1/channels/{channel}/messages", a.handle(a.publish))
+	r.Get("/v1/channels/{channel}/messages", a.handle(a.history))
+	r.Get("/v1/sse", a.handle(a.subscribeSSE))
+	for pattern, what := range notBuilt {
+		r.Handle(pattern, a.handle(func(_ http.ResponseWriter, r *http.Request) error {
+			return &problem{
+				Status: http.StatusNotFound, Code: codeNotFound,
+				Detail: r.Method + " " + pattern + ": this version does not serve " + what + " yet",
+			}
+		}))
+	}
+	r.Get("/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte(pointer))
+	})
+	return r
+}
+
+// pointer is what a person who opens the server in a browser finds.
+const pointer = `This is Rejoin, a catch-up messaging service.
+
+Publish:    curl -d hello http://<this server>/v1/channels/news/messages
+Subscribe:  curl -N 'http://<this server>/v1/sse?channel=news'
+Read:       curl http://<this server>/v1/channels/news/messages
+`
+
+// router is what both handlers stand on: problems for what is not there, health.
+func (a *API) router(middlewares ...func(http.Handler) http.Handler) *chi.Mux {
+	r := chi.NewRouter()
+	r.Use(middlewares...)
+	r.Use(a.guard, rawPath)
+	r.NotFound(a.handle(func(_ http.ResponseWriter, r *http.Request) error {
+		return &problem{Status: http.StatusNotFound, Code: codeNotFound, Detail: "there is nothing at " + r.URL.EscapedPath()}
+	}))
+	r.MethodNotAllowed(a.handle(func(w http.ResponseWriter, r *http.Request) error {
+		allowed := strings.Join(allowedMethods(r), ", ")
+		w.Header().Set("Allow", allowed)
+		return &problem{
+			Status: http.StatusMethodNotAllowed, Code: codeMethodNotAllowed,
+			Detail: r.Method + " is not for " + r.URL.EscapedPath() + "; it takes " + allowed,
+		}
+	}))
+	for pattern, h := range map[string]http.HandlerFunc{"/healthz": healthz, "/readyz": a.handle(a.readyz)} {
+		r.Get(pattern, h)
+		r.Head(pattern, h)
+	}
+	return r
+}
+
+// allowedMethods are those a request's path has a route for.
+func allowedMethods(r *http.Request) []string {
+	var allowed []string
+	routes := chi.RouteContext(r.Context()).Routes
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+		if routes.Match(chi.NewRouteContext(), method, r.URL.EscapedPath()) {
+			allowed = append(allowed, method)
+		}
+	}
+	return allowed
+}

@@ -1,0 +1,144 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"rejoin/delivery"
+	"rejoin/stream"
+)
+
+// problem is an answer that says what went wrong: RFC 9457, and code, a word
+// that never changes. Its type is about:blank, so its title is the status' text.
+type problem struct {
+	Status int
+	Code   string
+	Detail string
+
+	retryAfter time.Duration // 0: says nothing
+	cause      error         // for the server's log, never sent
+}
+
+// The codes of the contract, and those for what it gives no word for.
+const (
+	codeBadRequest       = "bad_request"
+	codeNotFound         = "not_found"
+	codeMethodNotAllowed = "method_not_allowed"
+	codeRequestTimeout   = "request_timeout"
+	codeTooLarge         = "payload_too_large"
+	codeConflict         = "idempotency_conflict"
+	codeInternal         = "internal"
+	codeLogBroken        = "log_broken"
+	codeLogUnavailable   = "log_unavailable"
+	codeLogFull          = "log_full"
+	codeUnknownOutcome   = "unknown_outcome"
+	codeNotReady         = "not_ready"
+)
+
+var codes = []string{
+	codeBadRequest, codeNotFound, codeMethodNotAllowed, codeRequestTimeout, codeTooLarge, codeConflict,
+	codeInternal, codeLogBroken, codeLogUnavailable, codeLogFull, codeUnknownOutcome, codeNotReady,
+}
+
+func (p *problem) Error() string { return p.Code + ": " + p.Detail }
+
+func badRequest(format string, args ...any) *problem {
+	return &problem{Status: http.StatusBadRequest, Code: codeBadRequest, Detail: fmt.Sprintf(format, args...)}
+}
+
+// comeBack is when a client may try again what the log could not do now. A log
+// that restarts is found again within a second.
+const comeBack = time.Second
+
+// problemOf says an error in the contract's words. What the log itself said
+// stays here: it may name machines and keys.
+func problemOf(err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	if bad, ok := errors.AsType[*delivery.RequestError](err); ok {
+		return badRequest("%s", bad.Error())
+	}
+	if errors.Is(err, stream.ErrChannelName) {
+		return badRequest("%s", err.Error())
+	}
+	p := &problem{cause: err}
+	switch {
+	case errors.Is(err, stream.ErrConflict):
+		p.Status, p.Code = http.StatusUnprocessableEntity, codeConflict
+		p.Detail = "this Idempotency-Key was used on this channel with another payload, event or key; nothing was appended"
+	case errors.Is(err, stream.ErrUnknownOutcome):
+		p.Status, p.Code = http.StatusGatewayTimeout, codeUnknownOutcome
+		p.Detail = "the log did not answer in time; the message may have been appended: repeat it with the same Idempotency-Key"
+	case errors.Is(err, stream.ErrFull):
+		p.Status, p.Code = http.StatusInsufficientStorage, codeLogFull
+		p.Detail = "the log has no room; nothing was appended"
+	case errors.Is(err, stream.ErrBroken):
+		p.Status, p.Code = http.StatusInternalServerError, codeLogBroken
+		p.Detail = "the log refuses this channel until an operator mends it; nothing was appended"
+		if e, ok := errors.AsType[*stream.Error](err); ok && e.Hint != "" {
+			p.Detail += " (" + e.Hint + ")"
+		}
+	case errors.Is(err, stream.ErrUnavailable), errors.Is(err, stream.ErrClosed):
+		p.Status, p.Code = http.StatusServiceUnavailable, codeLogUnavailable
+		p.Detail = "the log does not answer; nothing was appended"
+		p.retryAfter = comeBack
+	default:
+		p.Status, p.Code = http.StatusInternalServerError, codeInternal
+		p.Detail = "this is a fault of the server; its log says more"
+	}
+	return p
+}
+
+// body is the problem as one line of JSON.
+func (p *problem) body() []byte {
+	b, err := json.Marshal(struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+		Code   string `json:"code"`
+	}{"about:blank", http.StatusText(p.Status), p.Status, p.Detail, p.Code})
+	if err != nil {
+		panic(err) // strings and a number: cannot happen
+	}
+	return b
+}
+
+// problemBody is the problem object of an error, for transports that tell it in
+// a frame.
+func problemBody(err error) []byte { return problemOf(err).body() }
+
+// fail answers a request with a problem, and counts it.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	a.metrics.problems.WithLabelValues(p.Code).Inc()
+	if p.cause != nil && p.Status >= 500 {
+		a.rare.Warn().Err(p.cause).Str("code", p.Code).Msg("a request failed")
+	}
+	head := w.Header()
+	head.Set("Content-Type", "application/problem+json")
+	head.Set("Cache-Control", "no-store")
+	if p.retryAfter > 0 {
+		head.Set("Retry-After", strconv.Itoa(int((p.retryAfter+time.Second-1)/time.Second)))
+	}
+	if p.Status == http.StatusRequestTimeout && r.ProtoMajor == 1 {
+		head.Set("Connection", "close") // the rest of the body may still come
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(p.body(), '\n'))
+}
+
+// handle makes a handler of a function whose error is the answer. The function
+// has written nothing when it returns one.
+func (a *API) handle(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := serve(w, r); err != nil {
+			a.fail(w, r, err)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-chi/chi/v5"
+
+	"rejoin/delivery"
+	"rejoin/stream"
+)
+
+// published is the answer to a publish.
+type published struct {
+	ID      stream.ID `json:"id"`
+	Channel string    `json:"channel"`
+}
+
+// publish appends one message and answers when the log has it.
+func (a *API) publish(w http.ResponseWriter, r *http.Request) error {
+	m, err := publishParams(r)
+	if err != nil {
+		return err
+	}
+	if m.Payload, err = a.readPayload(w, r, a.payloadLimit(m.Channel)); err != nil {
+		return err
+	}
+	// A client that leaves now does not make the outcome unknown: the log's own
+	// timeout bounds the call.
+	done, err := a.o.Log.Append(context.WithoutCancel(r.Context()), m)
+	if err != nil {
+		return err
+	}
+	head := w.Header()
+	if done.Replayed {
+		head.Set("Idempotent-Replayed", "true")
+	} else {
+		a.metrics.appended.Inc()
+	}
+	head.Set("Location", "/v1/channels/"+url.PathEscape(m.Channel)+"/messages/"+done.ID.String())
+	return writeJSON(w, http.StatusCreated, published{done.ID, m.Channel})
+}
+
+// publishParams reads all of a publish but its payload.
+func publishParams(r *http.Request) (stream.Message, error) {
+	channel, err := channelOf(r)
+	if err != nil {
+		return stream.Message{}, err
+	}
+	params, err := delivery.ParseParams(r.URL.RawQuery)
+	if err != nil {
+		return stream.Message{}, err
+	}
+	if _, ok := params.Get("end"); ok {
+		return stream.Message{}, delivery.NotBuilt("end")
+	}
+	if _, ok := params.Get("token"); ok {
+		return stream.Message{}, badRequest("token: is for reading only; publish with the header Authorization")
+	}
+	m := stream.Message{Channel: channel}
+	m.Event, _ = params.Get("event")
+	if err := checkEvent(m.Event); err != nil {
+		return stream.Message{}, badRequest("event: %v", err)
+	}
+	m.Key, _ = params.Get("key")
+	if !utf8.ValidString(m.Key) {
+		return stream.Message{}, badRequest("key: not valid UTF-8")
+	}
+	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 0 {
+		m.IdempotencyKey = keys[0]
+		if len(keys) > 1 || m.IdempotencyKey == "" || len(m.IdempotencyKey) > maxIdempotencyKey {
+			return stream.Message{}, badRequest("Idempotency-Key: want it once, 1 to %d bytes", maxIdempotencyKey)
+		}
+	}
+	return m, nil
+}
+
+const maxIdempotencyKey = 200
+
+// checkEvent says what is wrong with an event name. "" is none.
+func checkEvent(name string) error {
+	switch {
+	case !utf8.ValidString(name):
+		return errors.New("not valid UTF-8")
+	case strings.ContainsAny(name, "\r\n\x00"):
+		return errors.New("holds a CR, LF or NUL")
+	case name == "open", name == "error", strings.HasPrefix(name, "rejoin."):
+		return fmt.Errorf("%q is reserved, as are open, error and all that begins with rejoin.", name)
+	}
+	return nil
+}
+
+// channelOf is the channel in a request's path, unescaped once.
+func channelOf(r *http.Request) (string, error) {
+	name, err := url.PathUnescape(chi.URLParam(r, "channel"))
+	if err != nil {
+		return "", badRequest("channel: a %% must be followed by two hex digits")
+	}
+	if err := stream.CheckChannel(name); err != nil {
+		return "", badRequest("channel: %v", err)
+	}
+	return name, nil
+}
+
+// readPayload reads a request's body as it is: UTF-8 of at most limit bytes,
+// within BodyTimeout.
+func (a *API) readPayload(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
+	tooLarge := &problem{
+		Status: http.StatusRequestEntityTooLarge, Code: codeTooLarge,
+		Detail: fmt.Sprintf("a payload on this channel has at most %d bytes", limit),
+	}
+	if r.ContentLength > int64(limit) {
+		return "", tooLarge
+	}
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(a.o.BodyTimeout)); err != nil {
+		return "", err
+	}
+	body := http.MaxBytesReader(w, r.Body, int64(limit))
+	var payload []byte
+	var err error
+	if r.ContentLength >= 0 {
+		payload = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(body, payload)
+	} else {
+		payload, err = io.ReadAll(body)
+	}
+	if err != nil {
+		// The deadline stays: it also bounds what the server reads of the rest.
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return "", tooLarge
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return "", &problem{
+				Status: http.StatusRequestTimeout, Code: codeRequestTimeout,
+				Detail: fmt.Sprintf("the body did not come within %v; nothing was appended", a.o.BodyTimeout),
+			}
+		}
+		return "", badRequest("the body broke off; nothing was appended")
+	}
+	// Else it would count as a client that left while the log is asked.
+	if err := control.SetReadDeadline(time.Time{}); err != nil {
+		return "", err
+	}
+	if !utf8.Valid(payload) {
+		return "", badRequest("the payload is not valid UTF-8; send bytes as base64, say")
+	}
+	return string(payload), nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	head := w.Header()
+	head.Set("Content-Type", "application/json")
+	head.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n'))
+	return nil
+}

@@ -1,0 +1,34 @@
+package api
+
+import (
+	"net/http"
+
+	"rejoin/delivery"
+)
+
+// subscribeSSE reads the request and leaves the rest to the transport.
+func (a *API) subscribeSSE(w http.ResponseWriter, r *http.Request) error {
+	// A browser never comes back after a 400, so an unreadable cursor is told
+	// as a reset.
+	req, err := a.subscribeRequest(r, true)
+	if err != nil {
+		return err
+	}
+	return a.events.Serve(w, r, req)
+}
+
+// subscribeRequest reads what all transports share and readies the socket for a
+// long connection.
+func (a *API) subscribeRequest(r *http.Request, lostCursor bool) (delivery.Request, error) {
+	req, err := delivery.ParseRequest(r.URL.RawQuery, r.Header.Get("Last-Event-ID"), delivery.RequestRules{
+		Now:         a.o.Log.Now(),
+		MaxChannels: a.o.MaxChannels,
+		Rewind:      a.o.Rewind,
+		LostCursor:  lostCursor,
+	})
+	if err != nil {
+		return delivery.Request{}, err
+	}
+	detectDeath(r.Context(), req.Heartbeat)
+	return req, nil
+}

@@ -1,0 +1,480 @@
+package sse
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"rejoin/delivery"
+	"rejoin/stream"
+	"rejoin/stream/memlog"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a log, a broker and a server of event streams on loopback.
+type world struct {
+	t      *testing.T
+	log    *memlog.Log
+	broker *delivery.Broker
+	url    string
+	ended  chan struct{} // one for each stream that the server ended
+}
+
+func newWorld(t *testing.T, o Options) *world {
+	log := memlog.New(memlog.Options{})
+	w := &world{t: t, log: log, broker: delivery.New(log, delivery.Options{}), ended: make(chan struct{}, 100)}
+	o.Broker, o.Problem = w.broker, problem
+	h := New(o)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		req, err := delivery.ParseRequest(r.URL.RawQuery, r.Header.Get("Last-Event-ID"), delivery.RequestRules{Now: log.Now(), LostCursor: true})
+		if err == nil {
+			defer func() { w.ended <- struct{}{} }()
+			err = h.Serve(out, r, req)
+		}
+		http.Error(out, err.Error(), http.StatusBadRequest)
+	}))
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	srv.Config.Protocols = protocols
+	srv.Start()
+	w.url = srv.URL
+	t.Cleanup(func() {
+		w.broker.Close() // ends the streams, for which srv.Close waits
+		srv.Close()
+		require.NoError(t, log.Close())
+	})
+	return w
+}
+
+func (w *world) publish(channel, payload string) stream.ID {
+	done, err := w.log.Append(w.t.Context(), stream.Message{Channel: channel, Payload: payload})
+	require.NoError(w.t, err)
+	return done.ID
+}
+
+// protocols runs a test over HTTP/1.1 and over HTTP/2.
+func protocols(t *testing.T, test func(t *testing.T, c *http.Client)) {
+	for _, name := range []string{"HTTP/1.1", "HTTP/2"} {
+		t.Run(name, func(t *testing.T) {
+			p := new(http.Protocols)
+			p.SetHTTP1(name == "HTTP/1.1")
+			p.SetUnencryptedHTTP2(name == "HTTP/2")
+			tr := &http.Transport{Protocols: p}
+			t.Cleanup(tr.CloseIdleConnections)
+			test(t, &http.Client{Transport: tr})
+		})
+	}
+}
+
+// client reads one stream.
+type client struct {
+	t    *testing.T
+	resp *http.Response
+	in   *bufio.Reader
+	all  strings.Builder
+}
+
+func (w *world) open(c *http.Client, query, lastEventID string) *client {
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.url+"/?"+query, nil)
+	require.NoError(w.t, err)
+	if lastEventID != "" {
+		req.Header.Set("Last-Event-ID", lastEventID)
+	}
+	resp, err := c.Do(req)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = resp.Body.Close() })
+	return &client{t: w.t, resp: resp, in: bufio.NewReader(resp.Body)}
+}
+
+// next is the next event, of the kinds given if any are.
+func (c *client) next(kinds ...string) event {
+	c.t.Helper()
+	for {
+		line, err := c.in.ReadString('\n')
+		require.NoError(c.t, err, "so far: %s", c.all.String())
+		c.all.WriteString(line)
+		if line != "\n" {
+			continue
+		}
+		events := parse(c.all.String()).events
+		if len(events) == 0 {
+			continue
+		}
+		e := events[len(events)-1]
+		if len(kinds) == 0 || strings.Contains(strings.Join(kinds, " "), e.Type) {
+			return e
+		}
+	}
+}
+
+// The answer is there before the first message, whole as a browser wants it.
+func TestHeadersAtOnce(t *testing.T) {
+	w := newWorld(t, Options{RetryMin: 700 * time.Millisecond, RetryMax: 900 * time.Millisecond})
+	protocols(t, func(t *testing.T, hc *http.Client) {
+		c := w.open(hc, "channel=silent", "")
+		require.Equal(t, 200, c.resp.StatusCode)
+		require.Equal(t, []string{"text/event-stream"}, c.resp.Header["Content-Type"])
+		require.Equal(t, []string{"no-store, no-transform"}, c.resp.Header["Cache-Control"])
+		require.Equal(t, "no", c.resp.Header.Get("X-Accel-Buffering"))
+		require.Empty(t, c.resp.Header.Get("Content-Length"))
+		require.Empty(t, c.resp.Header.Get("Content-Encoding"))
+		if c.resp.ProtoMajor == 1 {
+			require.Equal(t, []string{"chunked"}, c.resp.TransferEncoding)
+		}
+		ready := c.next()
+		require.Equal(t, event{"rejoin.ready", `{"channels":{"silent":{"cursor":"1-0","replay":0}},"cursor":"1-0"}`, "1-0"}, ready)
+		p := parse(c.all.String())
+		require.GreaterOrEqual(t, p.retry, 700)
+		require.LessOrEqual(t, p.retry, 900)
+		require.True(t, strings.HasPrefix(c.all.String(), "retry: "))
+		require.Empty(t, p.comments)
+	})
+}
+
+func TestRetryIsRandom(t *testing.T) {
+	h := New(Options{})
+	seen := map[time.Duration]bool{}
+	for range 1000 {
+		d := h.retry()
+		require.GreaterOrEqual(t, d, 500*time.Millisecond)
+		require.LessOrEqual(t, d, 3*time.Second)
+		seen[d] = true
+	}
+	require.Greater(t, len(seen), 500)
+	require.Equal(t, 5*time.Second, New(Options{RetryMin: 5 * time.Second}).retry(), "a minimum above the default maximum")
+}
+
+func TestPadding(t *testing.T) {
+	w := newWorld(t, Options{})
+	c := w.open(http.DefaultClient, "channel=a&padding=true", "")
+	defer http.DefaultClient.CloseIdleConnections()
+	c.next("rejoin.ready")
+	require.True(t, strings.HasPrefix(c.all.String(), ":"+strings.Repeat(" ", 2046)+"\nretry: "))
+}
+
+// What is published flows, and a client that comes back with the id of any
+// event goes on behind it.
+func TestLiveAndResume(t *testing.T) {
+	w := newWorld(t, Options{})
+	protocols(t, func(t *testing.T, hc *http.Client) {
+		channel := strings.ReplaceAll(strings.ToLower(t.Name()), "/", ".")
+		c := w.open(hc, "channel="+channel, "")
+		ready := c.next("rejoin.ready")
+		first := w.publish(channel, "one\ntwo")
+		require.Equal(t, event{"message", "one\ntwo", first.String()}, c.next("message"))
+		second := w.publish(channel, "three")
+		require.Equal(t, event{"message", "three", second.String()}, c.next("message"))
+
+		again := w.open(hc, "channel="+channel, first.String())
+		require.Equal(t, event{"message", "three", second.String()}, again.next("message"))
+		fromReady := w.open(hc, "channel="+channel, ready.ID)
+		require.Equal(t, first.String(), fromReady.next("message").ID, "a client that had no message yet has the position")
+
+		lost := w.open(hc, "channel="+channel, "not a cursor")
+		gap := lost.next("rejoin.gap")
+		require.Contains(t, gap.Data, `"reason":"reset"`)
+		require.Equal(t, first.String(), lost.next("message").ID)
+		require.Equal(t, second.String(), lost.next("message").ID)
+	})
+}
+
+func TestSeveralChannelsOnOneConnection(t *testing.T) {
+	w := newWorld(t, Options{})
+	protocols(t, func(t *testing.T, hc *http.Client) {
+		prefix := strings.ReplaceAll(strings.ToLower(t.Name()), "/", ".")
+		query := fmt.Sprintf("channel=%[1]s.a&channel=%[1]s.b&format=json", prefix)
+		c := w.open(hc, query, "")
+		c.next("rejoin.ready")
+		w.publish(prefix+".a", "1")
+		one := c.next("message")
+		require.True(t, strings.HasPrefix(one.ID, "1~"))
+		w.publish(prefix+".b", "2")
+		w.publish(prefix+".a", "3")
+
+		again := w.open(hc, query, one.ID)
+		got := map[string]string{}
+		for range 2 {
+			var m struct{ Channel, Payload string }
+			require.NoError(t, json.Unmarshal([]byte(again.next("message").Data), &m))
+			got[m.Channel] += m.Payload
+		}
+		require.Equal(t, map[string]string{prefix + ".b": "2", prefix + ".a": "3"}, got)
+	})
+}
+
+func TestRefusesBeforeAnythingIsWritten(t *testing.T) {
+	w := newWorld(t, Options{})
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, query := range []string{
+		"channel=a&format=xml", "channel=a&format=", "channel=a&padding=1", "channel=a&padding=",
+		"channel=a&channel=b", "channel=a&channel=b&format=raw",
+	} {
+		c := w.open(http.DefaultClient, query, "")
+		require.Equal(t, 400, c.resp.StatusCode, query)
+		body, err := io.ReadAll(c.resp.Body)
+		require.NoError(t, err)
+		require.Regexp(t, "^(format|padding): want|^format: several", string(body))
+	}
+	require.Zero(t, w.broker.Stats().Subscriptions)
+}
+
+// The end is never clean: some clients take a clean end for the last word.
+func TestNoCleanEnd(t *testing.T) {
+	protocols(t, func(t *testing.T, hc *http.Client) {
+		w := newWorld(t, Options{})
+		c := w.open(hc, "channel=a", "")
+		c.next("rejoin.ready")
+		go w.broker.Close()
+		_, err := io.ReadAll(c.in)
+		require.Error(t, err)
+		if c.resp.ProtoMajor == 1 {
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		} else {
+			require.ErrorContains(t, err, "stream error")
+		}
+	})
+	t.Run("on the wire", func(t *testing.T) {
+		w := newWorld(t, Options{})
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, "GET /?channel=a HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		in := bufio.NewReader(conn)
+		for line := ""; line != "event: rejoin.ready\n"; {
+			line, err = in.ReadString('\n')
+			require.NoError(t, err)
+		}
+		go w.broker.Close()
+		rest, err := io.ReadAll(in)
+		require.NoError(t, err, "a FIN, not a RST that would take the last frames with it")
+		require.False(t, bytes.HasSuffix(rest, []byte("0\r\n\r\n")), "%q", rest)
+	})
+}
+
+// The client's FIN means it is gone, at once and without a write.
+func TestClientLeaves(t *testing.T) {
+	w := newWorld(t, Options{})
+	protocols(t, func(t *testing.T, hc *http.Client) {
+		c := w.open(hc, "channel=a", "")
+		c.next("rejoin.ready")
+		require.Equal(t, 1, w.broker.Stats().Subscriptions)
+		require.NoError(t, c.resp.Body.Close())
+		<-w.ended
+		require.Zero(t, w.broker.Stats().Subscriptions)
+	})
+	t.Run("half close", func(t *testing.T) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, "GET /?channel=a HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		_, err = bufio.NewReader(conn).ReadString('\n')
+		require.NoError(t, err)
+		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+		<-w.ended
+	})
+}
+
+// A reader that takes nothing for Stuck is ended; what it missed stays in the log.
+func TestStuckReader(t *testing.T) {
+	protocols(t, func(t *testing.T, hc *http.Client) {
+		w := newWorld(t, Options{Stuck: 50 * time.Millisecond})
+		c := w.open(hc, "channel=a", "")
+		c.next("rejoin.ready")
+		big := strings.Repeat("x", 1<<20)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := w.log.Append(ctx, stream.Message{Channel: "a", Payload: big}); err != nil {
+					return
+				}
+			}
+		})
+		<-w.ended
+		cancel()
+		wg.Wait()
+		require.Zero(t, w.broker.Stats().Subscriptions)
+	})
+}
+
+// writer is a ResponseWriter in memory, for tests in fake time.
+type writer struct {
+	mu        sync.Mutex
+	head      http.Header
+	buf       []byte
+	flushed   []flush
+	deadlines []time.Time
+	fail      error
+}
+
+type flush struct {
+	after time.Duration // since the test began
+	text  string
+}
+
+var epoch time.Time // of the bubble
+
+func (w *writer) Header() http.Header { return w.head }
+func (w *writer) WriteHeader(int)     {}
+func (w *writer) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail != nil {
+		return 0, w.fail
+	}
+	w.buf = append(w.buf, b...)
+	return len(b), nil
+}
+func (w *writer) Flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flushed = append(w.flushed, flush{time.Since(epoch), string(w.buf)})
+	w.buf = nil
+}
+func (w *writer) SetWriteDeadline(t time.Time) error {
+	w.deadlines = append(w.deadlines, t)
+	return nil
+}
+
+// bubble runs a test in fake time, with a stream of channel a that is served to
+// a writer in memory.
+func bubble(t *testing.T, query string, test func(t *testing.T, log *memlog.Log, w *writer)) {
+	synctest.Test(t, func(t *testing.T) {
+		epoch = time.Now()
+		log := memlog.New(memlog.Options{})
+		broker := delivery.New(log, delivery.Options{})
+		h := New(Options{Broker: broker, Problem: problem, RetryMin: time.Second, RetryMax: time.Second})
+		req, err := delivery.ParseRequest(query, "", delivery.RequestRules{Now: time.Now()})
+		require.NoError(t, err)
+		w := &writer{head: http.Header{}}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		ended := make(chan any)
+		go func() {
+			defer func() { ended <- recover() }()
+			_ = h.Serve(w, r, req)
+		}()
+		synctest.Wait()
+		test(t, log, w)
+		broker.Close()
+		require.Equal(t, http.ErrAbortHandler, <-ended)
+		require.NoError(t, log.Close())
+	})
+}
+
+// A sign of life comes after a heartbeat of silence, and only then.
+func TestHeartbeatOnlyInSilence(t *testing.T) {
+	bubble(t, "channel=a&heartbeat=15s", func(t *testing.T, log *memlog.Log, w *writer) {
+		publish := func() {
+			_, err := log.Append(t.Context(), stream.Message{Channel: "a", Payload: "x"})
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		for range 5 { // 50 s of messages
+			time.Sleep(10 * time.Second)
+			publish()
+		}
+		time.Sleep(31 * time.Second)
+		publish()
+		time.Sleep(14 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var beats []time.Duration
+		for _, f := range w.flushed {
+			if strings.Contains(f.text, ":\n") && !strings.Contains(f.text, "\n\n") {
+				require.Equal(t, ":\n", f.text)
+				beats = append(beats, f.after)
+			}
+		}
+		require.Equal(t, []time.Duration{65 * time.Second, 80 * time.Second}, beats)
+	})
+}
+
+// A large message goes out in pieces, each with a time of its own to make
+// progress, so that a slow reader is not taken for a stuck one.
+func TestDeadlineForEachPiece(t *testing.T) {
+	bubble(t, "channel=a", func(t *testing.T, log *memlog.Log, w *writer) {
+		before := len(w.deadlines)
+		_, err := log.Append(t.Context(), stream.Message{Channel: "a", Payload: strings.Repeat("x", 100_000)})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Len(t, w.deadlines[before:], 7)
+		for _, d := range w.deadlines[before:] {
+			require.Equal(t, 10*time.Second, time.Until(d))
+		}
+		for _, f := range w.flushed {
+			require.LessOrEqual(t, len(f.text), pieceBytes)
+		}
+	})
+}
+
+// A write that fails ends the stream, whatever else is going on.
+func TestWriteError(t *testing.T) {
+	bubble(t, "channel=a", func(t *testing.T, log *memlog.Log, w *writer) {
+		w.mu.Lock()
+		w.fail = errors.New("broken pipe")
+		w.mu.Unlock()
+		time.Sleep(15 * time.Second) // the next heartbeat
+		synctest.Wait()
+	})
+}
+
+// Many readers leave at once while messages flow.
+func TestManyLeaveAtOnce(t *testing.T) {
+	const readers = 300
+	w := newWorld(t, Options{})
+	w.ended = make(chan struct{}, readers)
+	addr := strings.TrimPrefix(w.url, "http://")
+	conns := make([]net.Conn, readers)
+	for i := range conns {
+		conn, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = io.WriteString(conn, "GET /?channel=c"+strconv.Itoa(i%3)+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		_, err = conn.Read(make([]byte, 1))
+		require.NoError(t, err)
+		conns[i] = conn
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				w.publish("c"+strconv.Itoa(i%3), "x")
+			}
+		}
+	})
+	for _, c := range conns {
+		require.NoError(t, c.Close())
+	}
+	for range readers {
+		<-w.ended
+	}
+	close(stop)
+	wg.Wait()
+	require.Zero(t, w.broker.Stats().Subscriptions)
+}
