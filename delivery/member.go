@@ -96,7 +96,10 @@ func (m *member) advance() (status, []*Record) {
 			m.page = nil
 		}
 		if m.ask == nil {
-			if m.ahead && m.aheadEra == c.era && c.known && c.end().Less(m.pos) {
+			if !c.known {
+				return waiting, nil // the look at a cold tail may be all it takes
+			}
+			if m.ahead && m.aheadEra == c.era && c.end().Less(m.pos) {
 				return waiting, nil // the tail is on its way there
 			}
 			m.ahead = false
@@ -165,7 +168,7 @@ func (m *member) request(c *chain) {
 // stretch is how many entries to read below the tail's base to reach pos; 0 if
 // that is not the way.
 func (m *member) stretch(c *chain) int {
-	if m.free || !c.known || c.bottom || m.pos.N >= c.base.N || m.pos.N+uint64(m.tail.keep.MaxMessages) < c.end().N {
+	if m.free || c.bottom || m.pos.N >= c.base.N || m.pos.N+uint64(m.tail.keep.MaxMessages) < c.end().N {
 		return 0
 	}
 	n := int(c.base.N - m.pos.N)

@@ -57,6 +57,7 @@ func TestLiveFromTheRequest(t *testing.T) {
 		publish(t, w.log, "a", "4") // before the broker looked
 		synctest.Wait()
 		hot := read(t, w.b, Channel{Name: "a"})
+		synctest.Wait()
 		publish(t, w.log, "a", "5")
 		synctest.Wait()
 		w.equal("cold", cold.payloads(), []string{"4", "5"})
