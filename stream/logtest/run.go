@@ -112,10 +112,20 @@ func payloads(p stream.Page) []string {
 	return s
 }
 
-// same says how got differs from want, nil if it does not.
-func same[T any](what string, got, want T) error {
+// same says how got differs from want, nil if it does not. They are compared as
+// they print, so a length may be compared with a constant.
+func same(what string, got, want any) error {
 	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
 		return fmt.Errorf("%s: %s, want %s", what, g, w)
 	}
 	return nil
+}
+
+// verdict prints a verdict with its gap.
+func verdict(v stream.Verdict) string {
+	s := fmt.Sprintf("from %v free %v", v.From, v.Free)
+	if v.Gap != nil {
+		s = fmt.Sprintf("%+v, %s", *v.Gap, s)
+	}
+	return s
 }

@@ -1,3 +1,0 @@
-package logtest
-
-var appendChecks, readChecks, faultChecks, sessionChecks []Check
