@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"rejoin/config"
-	"rejoin/stream"
 )
 
 // newConfigCommand is "rejoin config".
@@ -25,7 +24,7 @@ Passwords are masked. What rules of channels leave out is filled in.`,
   REJOIN_RETENTION_MAX_AGE=1h rejoin config   # the environment counts too`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := loadConfig(cmd)
+			c, _, err := loadConfig(cmd)
 			if err != nil {
 				return err
 			}
@@ -43,15 +42,11 @@ Passwords are masked. What rules of channels leave out is filled in.`,
 
 // loadConfig reads the settings of a command and checks also what config cannot
 // know: the words of our other packages.
-func loadConfig(cmd *cobra.Command) (*config.Config, error) {
+func loadConfig(cmd *cobra.Command) (*config.Config, *rules, error) {
 	c, err := config.Load(cmd.Flags(), os.Environ())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for i, rule := range c.Channels {
-		if _, err := stream.ParsePattern(rule.Match); err != nil {
-			return nil, c.Fault(fmt.Sprintf("channels[%d].match", i), err.Error())
-		}
-	}
-	return c, nil
+	r, err := newRules(c)
+	return c, r, err
 }

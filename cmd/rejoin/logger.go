@@ -16,6 +16,8 @@ import (
 // so this bounds only what nobody thought of.
 const linesPerSecond = 50
 
+func init() { zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" }
+
 // newLogger writes to w, which is standard error: for people on a terminal,
 // else one JSON object a line.
 func newLogger(c config.Log, w io.Writer) zerolog.Logger {

@@ -21,7 +21,11 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// TestMain runs the tests, or, started by one of them, the program itself.
 func TestMain(m *testing.M) {
+	if os.Getenv("BE_THE_PROGRAM") != "" {
+		main()
+	}
 	for _, kv := range os.Environ() { // the tests' own settings only
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, config.EnvPrefix) {
 			os.Unsetenv(name)
@@ -55,7 +59,7 @@ func TestHelp(t *testing.T) {
 		args   []string
 	}{
 		{"help.txt", []string{"--help"}},
-		{"help-config.txt", []string{"config", "-h"}},
+		{"help-serve.txt", []string{"serve", "-h"}},
 	} {
 		code, stdout, stderr := try(t, c.args...)
 		assert.Zero(t, code)
@@ -86,6 +90,10 @@ func TestUsageErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad, []byte("channels:\n  - match: a.**.b\n"), 0o600))
 	for _, c := range []struct{ args, want string }{
 		{"verson", `unknown command "verson": did you mean version?`},
+		{"srve --listen=127.0.0.1:0", `unknown command "srve": did you mean serve?`},
+		{"--lissten=x", "--lissten: unknown flag: did you mean --listen?"},
+		{"serve --listen=0.0.0.0:0", "--listen: listen: 0.0.0.0:0 can be reached from other machines, and there is no auth yet: " +
+			"listen on 127.0.0.1, or set auth.insecure: true if everyone there may read and publish"},
 		{"frobnicate", `unknown command "frobnicate": see rejoin --help`},
 		{"publish", "publish is not built yet"},
 		{"config x", `"x" is one argument too many: see rejoin config --help`},

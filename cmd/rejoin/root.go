@@ -23,7 +23,7 @@ Stop the second one, publish more, and read on from the last id it printed:
   curl -N -H 'Last-Event-ID: 1764530000123-1' 'http://localhost:8080/v1/sse?channel=news'`
 
 // notBuilt are commands that are planned and refused until they do something.
-var notBuilt = []string{"serve", "publish", "subscribe", "channels"}
+var notBuilt = []string{"publish", "subscribe", "channels"}
 
 // newRoot is the command line. Without a command it serves, so root and serve
 // take the same flags.
@@ -36,9 +36,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true, // run prints them, on one line
 		SilenceUsage:  true,
 		Args:          unknownCommand,
-		RunE: func(root *cobra.Command, _ []string) error {
-			return unknownCommand(root, []string{"serve"})
-		},
+		RunE:          serve,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -47,7 +45,7 @@ func newRoot() *cobra.Command {
 		return config.FlagError(cmd.Flags(), err)
 	})
 	config.AddFlags(root.Flags())
-	root.AddCommand(newBenchCommand(), newConfigCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newBenchCommand(), newConfigCommand(), newVersionCommand())
 	return root
 }
 
