@@ -22,12 +22,13 @@ type Batch struct {
 // Item is one thing to send: a message or something told beside messages.
 type Item struct {
 	Kind    Kind
-	Channel string  // Message, Gap, Error
+	Channel string  // Message, Gap, End, Subscribed, Unsubscribed, Error
 	Record  *Record // Message
 	Gap     *stream.Gap
-	// Pos, for Message and Gap, is the channel's cursor once this item is sent.
+	// Pos, for Message, Gap and End, is the channel's cursor once this item is sent.
 	Pos    stream.ID
-	Ready  []ReadyChannel // Ready
+	Ready  []ReadyChannel // Ready; Subscribed: the one channel
+	Tag    any            // Subscribed, Unsubscribed: what Add or Remove was given
 	State  *State         // StateChange
 	Within time.Duration  // Move
 	Err    error          // Error
@@ -38,12 +39,15 @@ type Kind uint8
 
 // The kinds of Item, in the contract's words.
 const (
-	Message     Kind = iota + 1
-	Ready            // the position of every channel is known; before any message
-	Gap              // at its place among the messages
-	StateChange      // replaying, live, stale
-	Move             // this server goes: reconnect within Within
-	Error            // Err ends the subscription
+	Message      Kind = iota + 1
+	Ready             // the position of every channel is known; before any message
+	Gap               // at its place among the messages
+	StateChange       // replaying, live, stale
+	End               // after the last message of an ended channel
+	Subscribed        // a channel that was added; before its messages
+	Unsubscribed      // a channel that was removed; nothing of it comes behind
+	Move              // this server goes: reconnect within Within
+	Error             // Err ends the subscription
 )
 
 // ReadyChannel is a channel's position at the start of a subscription.

@@ -67,7 +67,7 @@ func (b *Broker) retention(channel string) stream.Retention {
 func (b *Broker) Subscribe(channels []Channel) *Subscription {
 	s := newSubscription(b)
 	for _, ch := range channels {
-		s.add(ch)
+		s.join(ch, nil)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

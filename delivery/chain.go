@@ -20,6 +20,7 @@ type chain struct {
 	recs   []*Record
 	bytes  int
 	bottom bool  // nothing below base is retained
+	ended  bool  // the channel has ended, at the chain's end
 	err    error // the channel cannot be read; its readers are told and end
 }
 
@@ -56,6 +57,7 @@ func (c *chain) append(recs ...*Record) {
 	c.recs = append(c.recs, recs...)
 	for _, r := range recs {
 		c.bytes += r.Bytes()
+		c.ended = r.End != stream.NotEnd
 	}
 }
 

@@ -162,7 +162,7 @@ func (p *part) apply(t *tail, q *stream.Query, page *stream.Page, epoch uint64, 
 
 // begin makes c an empty chain at the log's end.
 func (p *part) begin(c *chain, page *stream.Page) {
-	*c = chain{known: true, era: c.era + 1, base: lastOf(page)}
+	*c = chain{known: true, era: c.era + 1, base: lastOf(page), ended: page.Ended}
 }
 
 // lastOf is the position of the log's end.

@@ -13,9 +13,12 @@ type member struct {
 	sub    *Subscription
 	tail   *tail
 	index  int
-	err    error  // the channel cannot be read
-	stale  bool   // its reader was told stale and not yet live
-	status status // what Next found last
+	err    error     // the channel cannot be read
+	state  StateName // what its reader was told last
+	status status    // what Next found last
+	told   bool      // ready or subscribed was told of it
+	ended  bool      // its end was told
+	tag    any       // of Add, for subscribed
 
 	start   Start
 	at      time.Time // the log's clock at the request
@@ -53,6 +56,7 @@ const (
 	telling               // m.gap is to be told
 	sending               // records are to be sent
 	atEnd                 // caught up with the log
+	ending                // the channel's end is to be told
 	failed                // m.err ends the subscription
 )
 
@@ -124,6 +128,8 @@ func (m *member) joined(c *chain, recs []*Record) (status, []*Record) {
 	switch {
 	case len(recs) > 0:
 		return sending, recs
+	case c.ended && !m.ended:
+		return ending, nil
 	case epoch != 0 && c.epoch == epoch:
 		return atEnd, nil
 	}

@@ -1,13 +1,17 @@
 package delivery
 
 import (
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
+
+	"rejoin/stream"
 )
 
-// Subscription is one connection's reading of its channels. Next, Delivered and
-// Close may be called from anywhere, Next by one goroutine at a time.
+// Subscription is one connection's reading of its channels. Its methods may be
+// called from anywhere, Next by one goroutine at a time.
 type Subscription struct {
 	b    *Broker
 	wake chan struct{} // one slot, never closed
@@ -15,24 +19,66 @@ type Subscription struct {
 	// mu guards the following.
 	mu      sync.Mutex
 	members []*member
-	items   []Item // of the last batch, used again
-	turn    int    // the member that is served first next time
-	ready   bool   // ready was told
-	told    StateName
-	wasLive bool          // live was told once
+	removed []Item        // unsubscribed, to be told
+	items   []Item        // of the last batch, used again
+	turn    int           // the member that is served first next time
+	ready   bool          // ready was told
 	move    time.Duration // to be told; 0: nothing
+	age     *time.Timer   // tells the move of an old connection
 	timer   *time.Timer   // ends the subscription after a move
 	done    bool
 	closed  bool
 }
 
+// Errors of [Subscription.Add] and [Subscription.Remove].
+var (
+	ErrSubscribed    = errors.New("delivery: the connection reads this channel already")
+	ErrNotSubscribed = errors.New("delivery: the connection does not read this channel")
+)
+
 func newSubscription(b *Broker) *Subscription {
 	return &Subscription{b: b, wake: make(chan struct{}, 1)}
 }
 
-// add registers interest in a channel; the subscription is not shared yet.
-func (s *Subscription) add(ch Channel) {
-	m := &member{sub: s, start: ch.Start, at: s.b.log.Now(), known: s.b.log.Known(ch.Name)}
+// Add begins reading a channel more. Subscribed, with the tag, is told in its
+// place, before the channel's messages.
+func (s *Subscription) Add(ch Channel, tag any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.find(ch.Name) >= 0 {
+		return ErrSubscribed
+	}
+	if !s.closed {
+		s.join(ch, tag)
+	}
+	return nil
+}
+
+// Remove ends reading a channel. Unsubscribed, with the tag, is told in its
+// place: nothing of the channel comes behind it.
+func (s *Subscription) Remove(channel string, tag any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.find(channel)
+	if i < 0 {
+		return ErrNotSubscribed
+	}
+	if !s.closed {
+		s.members[i].tail.leave(s.members[i])
+		s.members = slices.Delete(s.members, i, i+1)
+		s.removed = append(s.removed, Item{Kind: Unsubscribed, Channel: channel, Tag: tag})
+		s.poke()
+	}
+	return nil
+}
+
+func (s *Subscription) find(channel string) int {
+	return slices.IndexFunc(s.members, func(m *member) bool { return m.tail.channel == channel })
+}
+
+// join registers interest in a channel; s.mu is held.
+func (s *Subscription) join(ch Channel, tag any) {
+	m := &member{sub: s, start: ch.Start, tag: tag, at: s.b.log.Now(), known: s.b.log.Known(ch.Name)}
 	p := s.b.parts[s.b.log.Part(ch.Name)]
 	for {
 		m.tail = p.tail(ch.Name)
@@ -67,34 +113,38 @@ func (s *Subscription) Next(maxBytes int) Batch {
 		return Batch{Items: s.items, Done: true}
 	}
 	s.tellStale()
-	if !s.ready {
-		if st := s.tellReady(); st != sending {
-			return Batch{Items: s.items, Done: st == failed}
-		}
+	s.items = append(s.items, s.removed...)
+	s.removed = nil
+	if !s.ready && !s.tellReady() {
+		return Batch{Items: s.items, Done: s.done}
 	}
-	caughtUp := true
 	for i := range s.members {
 		k := (s.turn + i) % len(s.members)
 		m := s.members[k]
-		st := waiting
-		for st = s.give(m, &maxBytes); maxBytes > 0 && (st == telling || st == sending); {
-			st = s.give(m, &maxBytes)
+		if !m.told && !s.tellSubscribed(m) {
+			continue
 		}
-		switch m.status = st; st {
-		case failed:
-			return s.fail(m)
-		case telling, sending:
+		for m.status = s.give(m, &maxBytes); maxBytes > 0 && m.status.more(); {
+			m.status = s.give(m, &maxBytes)
+		}
+		if m.status.more() {
 			s.turn = k + 1
 			return Batch{Items: s.items, More: true}
 		}
-		caughtUp = caughtUp && st == atEnd
+		if m.status == failed {
+			s.fail(m)
+			return Batch{Items: s.items, Done: true}
+		}
 	}
-	s.tellLive(caughtUp)
-	return Batch{Items: s.items}
+	s.tellLive()
+	s.done = s.ended()
+	return Batch{Items: s.items, Done: s.done}
 }
 
-// give adds the member's next items and says how it stands: telling or sending
-// when there may be more.
+// more reports whether the member may have more to give at once.
+func (st status) more() bool { return st == telling || st == sending || st == ending }
+
+// give adds the member's next items and says what they were.
 func (s *Subscription) give(m *member, budget *int) status {
 	st, recs := m.advance()
 	switch st {
@@ -102,11 +152,16 @@ func (s *Subscription) give(m *member, budget *int) status {
 		s.b.o.Meter.GapTold(m.gap.Reason)
 		s.items = append(s.items, Item{Kind: Gap, Channel: m.tail.channel, Gap: m.gap, Pos: m.pos})
 		m.gap = nil
+	case ending:
+		m.ended = true
+		s.items = append(s.items, Item{Kind: End, Channel: m.tail.channel, Pos: m.pos})
 	case sending:
 		n := 0
 		for n < len(recs) && (n == 0 || *budget > 0) {
 			r := recs[n]
-			s.items = append(s.items, Item{Kind: Message, Channel: m.tail.channel, Record: r, Pos: r.ID})
+			if r.End != stream.EndAlone {
+				s.items = append(s.items, Item{Kind: Message, Channel: m.tail.channel, Record: r, Pos: r.ID})
+			}
 			*budget -= r.Bytes()
 			n++
 		}
@@ -118,41 +173,73 @@ func (s *Subscription) give(m *member, budget *int) status {
 	return st
 }
 
-// fail ends the subscription with a member's error.
-func (s *Subscription) fail(m *member) Batch {
-	s.done = true
-	s.items = append(s.items, Item{Kind: Error, Channel: m.tail.channel, Err: m.err})
-	return Batch{Items: s.items, Done: true}
+// ended reports whether every channel has told its end.
+func (s *Subscription) ended() bool {
+	return len(s.members) > 0 && !slices.ContainsFunc(s.members, func(m *member) bool { return !m.ended })
 }
 
-// tellReady tells ready once the position of every channel is known: sending
-// when it did, failed when it cannot.
-func (s *Subscription) tellReady() status {
-	behind := false
+// fail ends the subscription with a member's error.
+func (s *Subscription) fail(m *member) {
+	s.done = true
+	s.items = append(s.items, Item{Kind: Error, Channel: m.tail.channel, Err: m.err})
+}
+
+// tellReady tells ready once the position of every channel is known; it
+// reports whether it did.
+func (s *Subscription) tellReady() bool {
 	for _, m := range s.members {
 		if st, _ := m.advance(); st == failed {
 			s.fail(m)
-			return failed
+			return false
 		}
 		if !m.placed {
-			return waiting
+			return false
 		}
-		behind = behind || m.replay > 0
-	}
-	ready := make([]ReadyChannel, len(s.members))
-	for i, m := range s.members {
-		ready[i] = ReadyChannel{Channel: m.tail.channel, Cursor: m.cursor, Replay: m.replay}
 	}
 	s.ready = true
-	s.items = append(s.items, Item{Kind: Ready, Ready: ready})
-	if behind {
-		s.told = Replaying
-		s.tell(State{State: Replaying, Since: time.Now()})
+	ready := make([]ReadyChannel, len(s.members))
+	var behind []string
+	for i, m := range s.members {
+		ready[i] = m.ready()
+		m.told = true
+		if m.replay > 0 {
+			m.state = Replaying
+			behind = append(behind, m.tail.channel)
+		}
 	}
-	return sending
+	s.items = append(s.items, Item{Kind: Ready, Ready: ready})
+	if len(behind) > 0 {
+		s.tell(State{State: Replaying, Since: time.Now()}, behind)
+	}
+	return true
 }
 
-func (s *Subscription) tell(st State) {
+// tellSubscribed tells of a channel that was added, once its position is known;
+// it reports whether it did.
+func (s *Subscription) tellSubscribed(m *member) bool {
+	m.status, _ = m.advance()
+	if !m.placed || m.status == failed {
+		return m.status == failed
+	}
+	m.told = true
+	s.items = append(s.items, Item{Kind: Subscribed, Channel: m.tail.channel, Ready: []ReadyChannel{m.ready()}, Tag: m.tag})
+	if m.replay > 0 {
+		m.state = Replaying
+		s.tell(State{State: Replaying, Since: time.Now()}, []string{m.tail.channel})
+	}
+	return true
+}
+
+func (m *member) ready() ReadyChannel {
+	return ReadyChannel{Channel: m.tail.channel, Cursor: m.cursor, Replay: m.replay}
+}
+
+// tell adds a change of state of the channels named; all of the connection's
+// go without names.
+func (s *Subscription) tell(st State, names []string) {
+	if len(names) < len(s.members) {
+		st.Channels = names
+	}
 	s.items = append(s.items, Item{Kind: StateChange, State: &st})
 }
 
@@ -160,57 +247,40 @@ func (s *Subscription) tell(st State) {
 func (s *Subscription) tellStale() {
 	var names []string
 	var since time.Time
-	all := true
 	for _, m := range s.members {
-		st := m.tail.part.state.Load()
-		if !st.stale {
-			all = false
-			continue
-		}
-		if !m.stale {
-			m.stale = true
+		if st := m.tail.part.state.Load(); st.stale && m.state != Stale {
+			m.state = Stale
 			names = append(names, m.tail.channel)
 			since = st.since
 		}
 	}
+	if len(names) > 0 {
+		s.tell(State{State: Stale, Since: since}, names)
+	}
+}
+
+// tellLive tells live of the channels that were not, once all of them whose
+// part of the log answers have got to its end.
+func (s *Subscription) tellLive() {
+	var names []string
+	for _, m := range s.members {
+		if m.state == Live || m.tail.part.state.Load().stale {
+			continue
+		}
+		if m.status != atEnd {
+			return
+		}
+		names = append(names, m.tail.channel)
+	}
 	if len(names) == 0 {
 		return
 	}
-	if all {
-		names = nil
-	}
-	s.told = Stale
-	s.tell(State{State: Stale, Since: since, Channels: names})
-}
-
-// tellLive tells live when every channel has got to the log's end; or of those
-// that were stale and have, while others still are.
-func (s *Subscription) tellLive(caughtUp bool) {
-	if s.told == Live || len(s.members) == 0 {
-		return
-	}
-	var back []string
 	for _, m := range s.members {
-		if m.stale && !m.tail.part.state.Load().stale {
-			if m.status != atEnd {
-				return
-			}
-			back = append(back, m.tail.channel)
+		if m.status == atEnd {
+			m.state = Live
 		}
 	}
-	if !caughtUp && len(back) == 0 {
-		return
-	}
-	for _, m := range s.members {
-		m.stale = m.stale && m.status != atEnd
-	}
-	if caughtUp {
-		if !s.wasLive || len(back) == len(s.members) {
-			back = nil
-		}
-		s.told, s.wasLive = Live, true
-	}
-	s.tell(State{State: Live, Since: time.Now(), Channels: back})
+	s.tell(State{State: Live, Since: time.Now()}, names)
 }
 
 // Delivered accounts for a batch that was written to the client.
@@ -228,6 +298,18 @@ func (s *Subscription) Delivered(batch Batch) {
 	if n > 0 {
 		s.b.o.Meter.Delivered(n, time.Since(first.Arrived))
 	}
+}
+
+// MoveAfter has the client told to move when the connection is about that old
+// (±20%, so that those that came together do not go together), within the time
+// given, and ends the subscription in it.
+func (s *Subscription) MoveAfter(age, within time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.age != nil {
+		return
+	}
+	s.age = time.AfterFunc(age*4/5+rand.N(max(age*2/5, 1)), func() { s.moveWithin(within) })
 }
 
 // moveWithin has the client told to move, and ends the subscription at a random
@@ -260,13 +342,14 @@ func (s *Subscription) Close() {
 		return
 	}
 	s.closed = true
-	if s.timer != nil {
-		s.timer.Stop()
+	for _, t := range []*time.Timer{s.age, s.timer} {
+		if t != nil {
+			t.Stop()
+		}
 	}
-	members := s.members
-	s.mu.Unlock()
-	for _, m := range members {
+	for _, m := range s.members {
 		m.tail.leave(m)
 	}
+	s.mu.Unlock()
 	s.b.forget(s)
 }

@@ -11,13 +11,18 @@ type Message struct {
 	// IdempotencyKey, 1-200 bytes, makes the append safe to repeat on this
 	// channel within the engine's idempotency TTL; "" for none.
 	IdempotencyKey string
+	// End ends the channel: with this message ([EndMessage]), or with an entry
+	// that is no message ([EndAlone]; of the other fields only Channel counts).
+	// A later append is refused with [ErrEnded]; EndAlone on a channel that has
+	// ended appends nothing and is answered with the end's id, Replayed.
+	End End
 }
 
 // Appended is the answer to an append.
 type Appended struct {
 	ID ID
 	// Replayed: nothing was appended, this is the first answer to the same
-	// idempotency key.
+	// idempotency key, or the id of the end of a channel that has one.
 	Replayed bool
 }
 
@@ -32,7 +37,19 @@ type Entry struct {
 	Payload string
 	Event   string
 	Key     string
+	// End says whether the channel ends with this entry.
+	End End
 }
+
+// End says whether a channel ends with an entry.
+type End uint8
+
+// What an entry says of the channel's end.
+const (
+	NotEnd     End = iota
+	EndAlone       // an entry of its own in the chain: no message, only the end
+	EndMessage     // a message, and the last one
+)
 
 // Before is the position just before the entry: reading on from it, the rule
 // finds this entry in its place. For the first entry of a life there is none

@@ -18,6 +18,8 @@ var (
 	// ErrConflict: the idempotency key was used with another payload, event or
 	// key; nothing was appended.
 	ErrConflict = errors.New("idempotency key already used for another message")
+	// ErrEnded: the channel was ended; nothing was appended.
+	ErrEnded = errors.New("channel has ended")
 	// ErrClosed: this Log or Session was closed here.
 	ErrClosed = errors.New("log closed")
 )

@@ -103,6 +103,8 @@ type Page struct {
 	// gone), zero if it never had one or was forgotten. Life is its b.
 	Last ID
 	Life uint64
+	// Ended: the channel has ended, and Last is its end.
+	Ended bool
 	// Floor: everything up to this id was deleted; zero if nothing ever was.
 	Floor ID
 	// Placed, for After: the newest entry at or below After is After itself, or
