@@ -21,12 +21,10 @@ func init() { zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00" }
 // newLogger writes to w, which is standard error: for people on a terminal,
 // else one JSON object a line.
 func newLogger(c config.Log, w io.Writer) zerolog.Logger {
-	console := c.Format == "console"
-	if f, ok := w.(*os.File); ok && c.Format == "auto" {
-		console = isatty.IsTerminal(f.Fd())
-	}
-	if console {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000"}
+	f, ok := w.(*os.File)
+	terminal := ok && isatty.IsTerminal(f.Fd())
+	if c.Format == "console" || c.Format == "auto" && terminal {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", NoColor: !terminal || os.Getenv("NO_COLOR") != ""}
 	}
 	level, err := zerolog.ParseLevel(c.Level)
 	if err != nil {
