@@ -15,6 +15,7 @@ type channel struct {
 	retention stream.Retention
 	entries   []*node // oldest first
 	last      stream.ID
+	ended     bool // last is the end
 	life      uint64
 	floor     stream.ID // deleted up to here
 	touched   time.Time // last append or delete
@@ -91,7 +92,7 @@ func (c *channel) forgetAt() time.Time { return c.touched.Add(c.retention.Channe
 
 // page answers a query of a channel that is trimmed.
 func (c *channel) page(q stream.Query) stream.Page {
-	p := stream.Page{Channel: q.Channel, Last: c.last, Life: c.life, Floor: c.floor, Placed: true}
+	p := stream.Page{Channel: q.Channel, Last: c.last, Life: c.life, Ended: c.ended, Floor: c.floor, Placed: true}
 	if !q.Before.IsZero() {
 		end := c.above(q.Before, false)
 		from, bytes := end, 0

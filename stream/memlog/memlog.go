@@ -92,6 +92,9 @@ func New(o Options) *Log {
 
 // Append implements [stream.Log].
 func (l *Log) Append(ctx context.Context, m stream.Message) (stream.Appended, error) {
+	if m.End == stream.EndAlone {
+		m = stream.Message{Channel: m.Channel, End: m.End}
+	}
 	// The hash of a large payload takes milliseconds: not under the lock.
 	sum := messageSum(m)
 
@@ -112,7 +115,13 @@ func (l *Log) Append(ctx context.Context, m stream.Message) (stream.Appended, er
 	}
 
 	c := l.lookup(m.Channel, now)
-	e := stream.Entry{Payload: m.Payload, Event: m.Event, Key: m.Key}
+	if c != nil && c.ended {
+		if m.End == stream.EndAlone {
+			return stream.Appended{ID: c.last, Replayed: true}, nil
+		}
+		return stream.Appended{}, &stream.Error{Op: "append", Channel: m.Channel, Kind: stream.ErrEnded}
+	}
+	e := stream.Entry{Payload: m.Payload, Event: m.Event, Key: m.Key, End: m.End}
 	if err := l.makeRoom(&e, m, c == nil); err != nil {
 		return stream.Appended{}, err
 	}
@@ -121,7 +130,7 @@ func (l *Log) Append(ctx context.Context, m stream.Message) (stream.Appended, er
 	}
 	e.ID, e.Prev = c.next(now, l.floor)
 	e.Life = c.life
-	c.touched = now
+	c.touched, c.ended = now, m.End != stream.NotEnd
 	l.push(c, e)
 	l.trim(c, now)
 	if m.IdempotencyKey != "" {
