@@ -47,7 +47,7 @@ func RunFloor(ctx context.Context, o Options, command []string) (*Result, error)
 		return nil, fmt.Errorf("the floor did not start: %w: %s", err, strings.TrimSpace(complaint.String()))
 	}
 	o.URL = strings.TrimSpace(line)
-	o.Processes = []Process{{Name: serverName, PID: child.Process.Pid}}
+	o.Processes = []Process{{Name: "floor", PID: child.Process.Pid}}
 	return Run(ctx, o)
 }
 

@@ -32,7 +32,7 @@ type floorChannel struct {
 // which would close the descriptor.
 type floorReader struct {
 	fd   int
-	conn net.Conn
+	conn *net.TCPConn
 }
 
 func serveFloor(in io.Reader, out io.Writer) error {
@@ -104,7 +104,8 @@ func (f *floor) serve(conn net.Conn) {
 }
 
 func (f *floor) subscribe(conn net.Conn, query url.Values) error {
-	raw, err := conn.(*net.TCPConn).SyscallConn()
+	tcp := conn.(*net.TCPConn)
+	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (f *floor) subscribe(conn net.Conn, query url.Values) error {
 		return err
 	}
 	return raw.Control(func(fd uintptr) {
-		ch.readers = append(ch.readers, floorReader{int(fd), conn})
+		ch.readers = append(ch.readers, floorReader{int(fd), tcp})
 	})
 }
 
@@ -153,7 +154,10 @@ func (f *floor) publish(channel string, payload []byte) (id string) {
 		if writeWhole(r.fd, b) {
 			kept = append(kept, r)
 		} else {
-			_ = r.conn.Close() // it has left, or takes nothing
+			// It has left, or takes nothing: then an ordinary end would wait
+			// behind what it does not take.
+			_ = r.conn.SetLinger(0)
+			_ = r.conn.Close()
 		}
 	}
 	clear(ch.readers[len(kept):])

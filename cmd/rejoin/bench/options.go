@@ -29,6 +29,7 @@ type Options struct {
 	Processes   []Process     // whose CPU and memory is measured; the first, or the one named "server", is the server's
 	Progress    Progress      // told twice a second, if not nil
 	Settle      time.Duration // pause between the last ready and the first message, for memory to come to rest
+	Quiet       time.Duration // after the last publish, without a delivery for so long, what is missing is not coming; with all there, a twentieth of it for repeats
 }
 
 // Process is a process to be measured.
@@ -51,6 +52,7 @@ func DefaultOptions() Options {
 		ConnectRate: 4000,
 		Prefix:      "bench",
 		Settle:      2 * time.Second,
+		Quiet:       5 * time.Second,
 	}
 }
 

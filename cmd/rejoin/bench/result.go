@@ -116,11 +116,11 @@ func (g *Generator) judge(call Delays) {
 		}
 	}
 	limit(g.BusiestReader >= busyReader,
-		"a reader thread of the generator used %.0f%% of a core: latencies include its own delay", 100*g.BusiestReader)
+		"a thread that reads used %.0f%% of a core: latencies include its own delay", 100*g.BusiestReader)
 	limit(g.MachineBusy >= busyMachine,
-		"the machine was %.0f%% busy: server and generator took the CPU from each other", 100*g.MachineBusy)
+		"the machine was %.0f%% busy: this and the server took the CPU from each other", 100*g.MachineBusy)
 	limit(g.WakeLateP99MS >= ms(lateWake),
-		"the generator woke up to %.0f ms late for a message (p99): it had too little CPU", g.WakeLateP99MS)
+		"it woke up to %.0f ms late for a message (p99): it had too little CPU", g.WakeLateP99MS)
 	limit(g.BehindMaxMS >= ms(farBehind),
 		"publishing fell up to %.0f ms behind its schedule, one call taking %.1f ms (p99): the rate was not steady; with several channels more --publishers help", g.BehindMaxMS, call.P99)
 }

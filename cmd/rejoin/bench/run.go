@@ -11,9 +11,7 @@ import (
 // Bounds of a run's waits beside its duration.
 const (
 	joinTimeout  = 30 * time.Second // from the last connection due to the last ready
-	quietTimeout = 5 * time.Second  // without a delivery, messages still missing are not coming
 	drainTimeout = 2 * time.Minute
-	afterglow    = 250 * time.Millisecond // repeats of the last message would come now
 	longest      = 1000 * time.Hour
 	look         = 5 * time.Millisecond // how often the run looks at its counters
 )
@@ -76,7 +74,8 @@ func run(ctx context.Context, o Options, fleetOf func(*shared) *fleet) (*Result,
 	if err != nil {
 		return nil, fmt.Errorf("%w (did the process end during the run?)", err)
 	}
-	if err := r.pause(context.WithoutCancel(ctx), afterglow); err != nil {
+	// Repeats of the last message would come now.
+	if err := r.pause(context.WithoutCancel(ctx), o.Quiet/20); err != nil {
 		return nil, err
 	}
 	r.rampDown()
@@ -180,7 +179,10 @@ func (r *running) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if late || c.joined < want.joined {
+	if !late && c.joined == 0 {
+		return fmt.Errorf("no subscriber got through to %s: %s", r.opts.URL, r.meters.failure())
+	}
+	if late {
 		why := r.meters.failure()
 		if why == "" {
 			why = "no failure was told: rejoin.ready never came"
@@ -207,7 +209,7 @@ func (r *running) drain() error {
 		if d := r.meters.sum().delivered; d != have {
 			have, since = d, r.now()
 		}
-		return unknown == 0 && have >= expected || r.now()-since > int64(quietTimeout)
+		return unknown == 0 && have >= expected || r.now()-since > int64(r.opts.Quiet)
 	})
 	r.lastGain = since
 	return err

@@ -20,7 +20,7 @@ func (r *Result) WriteTable(w io.Writer) error {
 	b := &strings.Builder{}
 	b.WriteString(r.headline())
 	writeRows(b, tableRows([]*Result{r}))
-	r.writeNotes(b)
+	r.writeNotes(b, "")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -38,15 +38,19 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 		rows = append(rows, row{"KB per connection, server / floor", []string{"", fmt.Sprintf("%.2f", c.RatioKBPerConnection)}})
 	}
 	writeRows(b, rows)
-	c.Floor.writeNotes(b)
-	c.Server.writeNotes(b)
+	c.Floor.writeNotes(b, "floor: ")
+	c.Server.writeNotes(b, "server: ")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 func (r *Result) headline() string {
-	s := fmt.Sprintf("%s  %s  %s subscribers, %s channels, %g messages/s of %s bytes for %gs",
-		r.URL, r.Transport, group(int64(r.Subscribers)), group(int64(r.Channels)), r.Rate, group(int64(r.Size)), r.DurationS)
+	channels := "1 channel"
+	if r.Channels > 1 {
+		channels = group(int64(r.Channels)) + " channels"
+	}
+	s := fmt.Sprintf("%s  %s  %s subscribers, %s, %g messages/s of %s bytes for %gs",
+		r.URL, r.Transport, group(int64(r.Subscribers)), channels, r.Rate, group(int64(r.Size)), r.DurationS)
 	if r.LifeS > 0 {
 		s += fmt.Sprintf(", each connection lives %gs", r.LifeS)
 	}
@@ -104,30 +108,33 @@ func tableRows(results []*Result) (rows []row) {
 	return append(rows, processRows(results)...)
 }
 
+// processRows has four rows for each process. Side by side, the two that are
+// compared share their rows.
 func processRows(results []*Result) (rows []row) {
+	name := func(r *Result, i int) string {
+		if p := &r.Processes[i]; len(results) == 1 || p != r.server() {
+			return p.Name
+		}
+		return serverName
+	}
 	var names []string
 	for _, r := range results {
-		for _, p := range r.Processes {
-			if !slices.Contains(names, p.Name) {
-				names = append(names, p.Name)
+		for i := range r.Processes {
+			if n := name(r, i); !slices.Contains(names, n) {
+				names = append(names, n)
 			}
 		}
 	}
-	for _, name := range names {
+	for _, n := range names {
 		lines := []row{
-			{label: name + " CPU"}, {label: name + " µs per delivery"},
-			{label: name + " RSS MB"}, {label: name + " KB per connection"},
+			{label: n + " CPU"}, {label: n + " µs per delivery"},
+			{label: n + " RSS MB"}, {label: n + " KB per connection"},
 		}
 		for _, r := range results {
-			cells := []string{"", "", "", ""}
-			if i := slices.IndexFunc(r.Processes, func(p ProcessUse) bool { return p.Name == name }); i >= 0 {
-				p := r.Processes[i]
-				cells = []string{
-					fmt.Sprintf("%.2f s (%.0f%% of a core)", p.CPUS, 100*p.CPUS/r.Seconds),
-					fmt.Sprintf("%.2f", p.USPerDelivery),
-					fmt.Sprintf("before %.1f  connected %.1f  end %.1f  most %.1f",
-						mb(p.RSSBeforeKB), mb(p.RSSConnectedKB), mb(p.RSSEndKB), mb(p.PeakKB)),
-					fmt.Sprintf("%.1f", p.KBPerConnection),
+			cells := make([]string, len(lines))
+			for i, p := range r.Processes {
+				if name(r, i) == n {
+					cells = p.cells(r.Seconds)
 				}
 			}
 			for i := range lines {
@@ -143,19 +150,40 @@ func processRows(results []*Result) (rows []row) {
 	return append(rows, own)
 }
 
+// cells are CPU, CPU per delivery, memory and memory per connection.
+func (p *ProcessUse) cells(seconds float64) []string {
+	return []string{
+		fmt.Sprintf("%.2f s (%.0f%% of a core)", p.CPUS, 100*p.CPUS/seconds),
+		fmt.Sprintf("%.2f", p.USPerDelivery),
+		fmt.Sprintf("before %.1f  connected %.1f  end %.1f  most %.1f",
+			mb(p.RSSBeforeKB), mb(p.RSSConnectedKB), mb(p.RSSEndKB), mb(p.PeakKB)),
+		fmt.Sprintf("%.1f", p.KBPerConnection),
+	}
+}
+
 func mb(kb int64) float64 { return float64(kb) / 1024 }
 
-func (r *Result) writeNotes(b *strings.Builder) {
+// writeNotes adds what the figures do not say, a line each; name says whose
+// result it is where there are two.
+func (r *Result) writeNotes(b *strings.Builder, name string) {
+	var notes []string
 	if r.Interrupted {
-		b.WriteString("\ninterrupted: the figures are of the part that ran\n")
+		notes = append(notes, "interrupted: the figures are of the part that ran")
 	}
 	for _, limit := range r.Generator.Limits {
-		b.WriteString("\ngenerator: " + limit + "\n")
+		notes = append(notes, "the generator, not only the server, was a limit: "+limit)
 	}
-	for _, f := range []struct{ what, text string }{{"first failure", r.Failure}, {"first failed publish", r.PublishFailed}} {
-		if f.text != "" {
-			b.WriteString("\n" + f.what + ": " + f.text + "\n")
+	if r.Failure != "" {
+		notes = append(notes, "first failure: "+r.Failure)
+	}
+	if r.PublishFailed != "" {
+		notes = append(notes, "first failed publish: "+r.PublishFailed)
+	}
+	for i, note := range notes {
+		if i == 0 {
+			b.WriteString("\n")
 		}
+		b.WriteString("  " + name + note + "\n")
 	}
 }
 
