@@ -1,0 +1,187 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rejoin/stream"
+	"rejoin/stream/memlog"
+)
+
+// page is an answer of history.
+type page struct {
+	Messages []struct {
+		Channel, ID, Time, Payload, Event, Key string
+	}
+	Cursor string
+	Gap    *struct {
+		Channel, After, Reason string
+		Next                   *string
+		Missed                 *uint64
+	}
+	More bool
+}
+
+func (w *world) history(channel, query string) page {
+	w.t.Helper()
+	a := w.do("GET", "/v1/channels/"+channel+"/messages?"+query, "")
+	require.Equal(w.t, 200, a.StatusCode, a.body)
+	require.Equal(w.t, "application/json", a.Header.Get("Content-Type"))
+	require.Equal(w.t, "no-store", a.Header.Get("Cache-Control"))
+	for _, field := range []string{`"messages":[`, `"cursor":"`, `"gap":`, `"more":`} {
+		require.Contains(w.t, a.body, field)
+	}
+	var p page
+	require.NoError(w.t, json.Unmarshal([]byte(a.body), &p), a.body)
+	return p
+}
+
+func (p page) payloads() string {
+	var all []string
+	for _, m := range p.Messages {
+		all = append(all, m.Payload)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestHistory(t *testing.T) {
+	w := newWorld(t, Options{})
+	empty := w.history("news", "")
+	require.Equal(t, page{Messages: empty.Messages, Cursor: "1-0"}, empty, "before the first")
+	require.Empty(t, empty.Messages)
+
+	var ids []stream.ID
+	for i := range 7 {
+		ids = append(ids, w.publish("news", strconv.Itoa(i)))
+	}
+	p := w.history("news", "")
+	require.Equal(t, "0 1 2 3 4 5 6", p.payloads())
+	require.Equal(t, ids[6].String(), p.Cursor)
+	require.False(t, p.More)
+	require.Nil(t, p.Gap)
+	m := p.Messages[3]
+	require.Equal(t, []string{"news", ids[3].String(), ids[3].Time().Format("2006-01-02T15:04:05.000Z")}, []string{m.Channel, m.ID, m.Time})
+
+	p = w.history("news", "limit=3&unknown=x")
+	require.Equal(t, "0 1 2", p.payloads())
+	require.True(t, p.More)
+	p = w.history("news", "limit=3&after="+p.Cursor)
+	require.Equal(t, "3 4 5", p.payloads())
+	p = w.history("news", "limit=3&after="+p.Cursor)
+	require.Equal(t, "6", p.payloads())
+	require.False(t, p.More)
+	end := w.history("news", "after="+p.Cursor)
+	require.Empty(t, end.Messages)
+	require.Equal(t, p.Cursor, end.Cursor)
+	require.Nil(t, end.Gap)
+
+	require.Equal(t, "0 1 2 3 4 5 6", w.history("news", "after="+empty.Cursor).payloads(), "the cursor before the first is one")
+	require.Nil(t, w.history("news", "after=1-0").Gap)
+	for _, earliest := range []string{"earliest", "0", "0-0", ""} {
+		require.Equal(t, "0 1 2 3 4 5 6", w.history("news", "after="+earliest).payloads())
+	}
+	both := stream.NewPositions([]string{"news", "other"})
+	both.Set("news", ids[4])
+	require.Equal(t, "5 6", w.history("news", "after="+both.String()).payloads(), "a cursor of several channels")
+	require.Equal(t, "0 1 2 3 4 5 6", w.history("news", "after=1~").payloads(), "one that does not speak of this channel")
+}
+
+func TestHistorySince(t *testing.T) {
+	w := newWorld(t, Options{})
+	id := w.publish("a", "x")
+	at := id.Time()
+	require.Equal(t, "x", w.history("a", "since=1h").payloads())
+	require.Equal(t, "x", w.history("a", "since="+strconv.FormatInt(at.UnixMilli(), 10)).payloads())
+	require.Equal(t, "x", w.history("a", "since="+at.Format("2006-01-02T15:04:05.000Z")).payloads())
+	later := w.history("a", "since="+strconv.FormatInt(at.UnixMilli()+1, 10))
+	require.Empty(t, later.Messages)
+	require.Equal(t, id.String(), later.Cursor, "the end, where nothing is missed")
+	require.Nil(t, later.Gap)
+	require.Empty(t, w.history("a", "since=1h&after="+id.String()).Messages, "a cursor says more than a time")
+}
+
+func TestHistoryTellsGaps(t *testing.T) {
+	log := memlog.New(memlog.Options{Retention: func(string) stream.Retention {
+		return stream.Retention{MaxMessages: 3, MaxAge: time.Hour, ChannelTTL: time.Hour}
+	}})
+	w := newWorldOn(t, log, Options{})
+	var ids []stream.ID
+	for i := range 6 {
+		ids = append(ids, w.publish("a", strconv.Itoa(i)))
+	}
+	text := func(id stream.ID) *string { s := id.String(); return &s }
+	count := func(n uint64) *uint64 { return &n }
+
+	p := w.history("a", "after="+ids[0].String())
+	require.Equal(t, "3 4 5", p.payloads())
+	require.Equal(t, "trimmed", p.Gap.Reason)
+	require.Equal(t, ids[0].String(), p.Gap.After)
+	require.Equal(t, text(ids[3]), p.Gap.Next)
+	require.Equal(t, count(2), p.Gap.Missed)
+	require.Nil(t, w.history("a", "after="+ids[2].String()).Gap, "just before the oldest: nothing is missing")
+	require.Equal(t, count(3), w.history("a", "after=1-0").Gap.Missed)
+	require.Nil(t, w.history("a", "after=earliest").Gap)
+
+	foreign := stream.ID{MS: ids[4].MS + 1000, N: 99}
+	p = w.history("a", "limit=2&after="+foreign.String())
+	require.Equal(t, "reset", p.Gap.Reason)
+	require.Nil(t, p.Gap.Missed)
+	require.Equal(t, text(ids[3]), p.Gap.Next)
+	require.Equal(t, "3 4", p.payloads(), "everything retained, from the oldest")
+	require.True(t, p.More)
+	require.Equal(t, "5", w.history("a", "after="+p.Cursor).payloads())
+
+	require.NoError(t, w.log.Delete(t.Context(), "a"))
+	p = w.history("a", "after="+ids[3].String())
+	require.Empty(t, p.Messages)
+	require.Equal(t, "trimmed", p.Gap.Reason)
+	require.Nil(t, p.Gap.Next)
+	require.Equal(t, count(2), p.Gap.Missed)
+	require.Equal(t, ids[5].String(), p.Cursor)
+	require.Nil(t, w.history("a", "after="+p.Cursor).Gap, "a gap is told once")
+	require.Equal(t, ids[5].String(), w.history("a", "").Cursor)
+	require.Contains(t, w.request("GET", w.admin+"/metrics", http.NoBody).body, `rejoin_gaps_total{reason="trimmed"} 3`)
+}
+
+// A page is at most 1 MiB, one message at least, and what does not fit is more.
+func TestHistoryBytes(t *testing.T) {
+	w := newWorld(t, Options{PayloadLimit: func(string) int { return 4 << 20 }})
+	for range 5 {
+		w.publish("a", strings.Repeat("x", 300<<10))
+	}
+	a := w.do("GET", "/v1/channels/a/messages", "")
+	require.LessOrEqual(t, len(a.body), 1<<20)
+	p := w.history("a", "")
+	require.Len(t, p.Messages, 3)
+	require.True(t, p.More)
+	p = w.history("a", "after="+p.Cursor)
+	require.Len(t, p.Messages, 2)
+	require.False(t, p.More)
+
+	w.publish("b", strings.Repeat("\x01", 400<<10)) // six bytes each in JSON
+	w.publish("b", "small")
+	p = w.history("b", "")
+	require.Len(t, p.Messages, 1, "alone above the bound")
+	require.True(t, p.More)
+	require.Equal(t, "small", w.history("b", "after="+p.Cursor).payloads())
+}
+
+// A page and a stream agree on every cursor.
+func TestHistoryCursorsResumeStreams(t *testing.T) {
+	w := newWorld(t, Options{})
+	for i := range 5 {
+		w.publish("a", fmt.Sprint(i))
+	}
+	p := w.history("a", "limit=2")
+	_, in := w.events("channel=a&lastEventId=" + p.Cursor)
+	until(t, in, "event: rejoin.ready")
+	until(t, in, "id: ")
+	require.Equal(t, "2", until(t, in, "data: "))
+}

@@ -1,0 +1,158 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"rejoin/stream"
+)
+
+// Every refusal of a publish: its status, its code, a detail that names what is
+// wrong; and nothing was appended.
+func TestPublishIsRefused(t *testing.T) {
+	w := newWorld(t, Options{})
+	const path = "/v1/channels/a/messages"
+	for name, c := range map[string]struct {
+		method, path, body string
+		header             []string
+		status             int
+		code, detail       string
+	}{
+		"channel with a slash":    {"POST", "/v1/channels/a%2Fb/messages", "x", nil, 400, "bad_request", "channel: "},
+		"not UTF-8":               {"POST", path, "a\xffb", nil, 400, "bad_request", "UTF-8"},
+		"half a character":        {"POST", path, "a\xf0\x9f\x98", nil, 400, "bad_request", "UTF-8"},
+		"surrogate":               {"POST", path, "\xed\xa0\x80", nil, 400, "bad_request", "UTF-8"},
+		"event with LF":           {"POST", path + "?event=a%0Ab", "x", nil, 400, "bad_request", "event: "},
+		"event with CR":           {"POST", path + "?event=a%0Db", "x", nil, 400, "bad_request", "event: "},
+		"event with NUL":          {"POST", path + "?event=a%00b", "x", nil, 400, "bad_request", "event: "},
+		"event not UTF-8":         {"POST", path + "?event=%ff", "x", nil, 400, "bad_request", "event: "},
+		"event open":              {"POST", path + "?event=open", "x", nil, 400, "bad_request", "event: "},
+		"event error":             {"POST", path + "?event=error", "x", nil, 400, "bad_request", "event: "},
+		"event rejoin.":           {"POST", path + "?event=rejoin.x", "x", nil, 400, "bad_request", "event: "},
+		"the last event counts":   {"POST", path + "?event=ok&event=open", "x", nil, 400, "bad_request", "event: "},
+		"key not UTF-8":           {"POST", path + "?key=%ff", "x", nil, 400, "bad_request", "key: "},
+		"bad escape":              {"POST", path + "?x=%zz", "x", nil, 400, "bad_request", "query: "},
+		"end":                     {"POST", path + "?end=true", "x", nil, 400, "bad_request", "end: "},
+		"token":                   {"POST", path + "?token=secret", "x", nil, 400, "bad_request", "token: "},
+		"empty idempotency key":   {"POST", path, "x", []string{"Idempotency-Key", ""}, 400, "bad_request", "Idempotency-Key: "},
+		"long idempotency key":    {"POST", path, "x", []string{"Idempotency-Key", strings.Repeat("k", 201)}, 400, "bad_request", "Idempotency-Key: "},
+		"two idempotency keys":    {"POST", path, "x", []string{"Idempotency-Key", "a", "Idempotency-Key", "b"}, 400, "bad_request", "Idempotency-Key: "},
+		"too large":               {"POST", path, strings.Repeat("x", 1<<20+1), nil, 413, "payload_too_large", "1048576 bytes"},
+		"method":                  {"PUT", path, "x", nil, 405, "method_not_allowed", "GET, POST"},
+		"unknown method":          {"BREW", path, "x", nil, 405, "method_not_allowed", "GET, POST"},
+		"many, not built":         {"POST", "/v1/messages", "{}", nil, 404, "not_found", "many messages"},
+		"end, not built":          {"POST", "/v1/channels/a/end", "", nil, 404, "not_found", "end of a channel"},
+		"growing body, not built": {"POST", "/v1/channels/a/stream", "", nil, 404, "not_found", "growing body"},
+		"delete, not built":       {"DELETE", "/v1/channels/a", "", nil, 404, "not_found", "deletion"},
+		"nothing there":           {"POST", "/v1/channel/a/messages", "x", nil, 404, "not_found", "/v1/channel/a/messages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := w.do(c.method, c.path, c.body, c.header...)
+			require.Contains(t, a.problem(t, c.status, c.code), c.detail)
+			require.NotContains(t, a.body, "secret")
+			if c.status == 405 {
+				require.Equal(t, "GET, POST", a.Header.Get("Allow"))
+			}
+		})
+	}
+	require.Zero(t, w.log.writes)
+	b, err := w.log.Bounds(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, stream.Bounds{}, b)
+	require.Equal(t, 201, w.do("POST", path, "x", "Idempotency-Key", strings.Repeat("k", 200)).StatusCode)
+	require.Equal(t, 201, w.do("POST", path+"?event=opened&key=", "x").StatusCode)
+}
+
+// What the log refuses is told by its kind, and what the log itself said is not.
+func TestLogErrors(t *testing.T) {
+	w := newWorld(t, Options{})
+	said := errors.New("dial tcp redis.internal:6379")
+	for kind, c := range map[error]struct {
+		status     int
+		code       string
+		retryAfter string
+	}{
+		stream.ErrUnavailable:    {503, "log_unavailable", "1"},
+		stream.ErrClosed:         {503, "log_unavailable", "1"},
+		stream.ErrUnknownOutcome: {504, "unknown_outcome", ""},
+		stream.ErrBroken:         {500, "log_broken", ""},
+		stream.ErrFull:           {507, "log_full", ""},
+		stream.ErrConflict:       {422, "idempotency_conflict", ""},
+		errors.New("a bug"):      {500, "internal", ""},
+	} {
+		t.Run(kind.Error(), func(t *testing.T) {
+			err := &stream.Error{Op: "append", Channel: "a", Kind: kind, Err: said, Hint: "delete the key rejoin:{1}:c:a"}
+			w.log.failWrites(err)
+			a := w.do("POST", "/v1/channels/a/messages", "x", "Idempotency-Key", "k")
+			detail := a.problem(t, c.status, c.code)
+			require.Equal(t, c.retryAfter, a.Header.Get("Retry-After"))
+			require.NotContains(t, a.body, "redis.internal")
+			require.Empty(t, a.Header.Get("Location"))
+			if kind == stream.ErrBroken {
+				require.Contains(t, detail, err.Hint)
+			}
+		})
+	}
+	w.log.mu.Lock()
+	w.log.onWrite = nil
+	w.log.onRead = func(stream.Query) (stream.Page, error) {
+		return stream.Page{}, &stream.Error{Op: "read", Channel: "a", Kind: stream.ErrUnavailable, Err: said}
+	}
+	w.log.mu.Unlock()
+	w.do("GET", "/v1/channels/a/messages", "").problem(t, 503, "log_unavailable")
+
+	require.Equal(t, 1, strings.Count(w.logged.String(), "a request failed"), "one line for many failures at once")
+	metrics := w.request("GET", w.admin+"/metrics", http.NoBody).body
+	require.Contains(t, metrics, `rejoin_problems_total{code="log_unavailable"} 3`)
+	require.Contains(t, metrics, `rejoin_problems_total{code="unknown_outcome"} 1`)
+}
+
+// What the contract names and this version lacks is refused by name.
+func TestNotBuiltIsRefusedByName(t *testing.T) {
+	w := newWorld(t, Options{})
+	for path, what := range map[string]string{
+		"/v1/poll?channel=a":           "GET /v1/poll",
+		"/v1/ws?channel=a":             "GET /v1/ws",
+		"/v1/channels?match=a":         "GET /v1/channels",
+		"/v1/channels/a":               "GET /v1/channels/{channel}",
+		"/v1/channels/a/messages/1-1":  "single message",
+		"/v1/channels/a%2Fb/messages/": "/messages/",
+	} {
+		require.Contains(t, w.do("GET", path, "").problem(t, 404, "not_found"), what)
+	}
+	for path, name := range map[string]string{
+		"/v1/sse?channel=a&conflate=1s":       "conflate: ",
+		"/v1/sse?channel=a&token=secret":      "token: ",
+		"/v1/channels/a/messages?before=1-1":  "before: ",
+		"/v1/channels/a/messages?order=desc":  "order: ",
+		"/v1/channels/a/messages?token=x":     "token: ",
+		"/v1/sse":                             "channel: ",
+		"/v1/sse?channel=a&heartbeat=1s":      "heartbeat: ",
+		"/v1/sse?channel=a&format=xml":        "format: ",
+		"/v1/sse?channel=a&channel=b":         "format: ",
+		"/v1/sse?channel=a&rewind=x":          "rewind: ",
+		"/v1/sse?channel=a&since=x":           "since: ",
+		"/v1/channels/a/messages?limit=0":     "limit: ",
+		"/v1/channels/a/messages?limit=1001":  "limit: ",
+		"/v1/channels/a/messages?limit=":      "limit: ",
+		"/v1/channels/a/messages?after=x":     "after: ",
+		"/v1/channels/a/messages?since=x":     "since: ",
+		"/readyz?log=yes":                     "log: ",
+		"/v1/sse?channel=a&channel=b&x=%zz":   "query: ",
+		"/v1/channels/a/messages?after=1~x.y": "after: ",
+	} {
+		require.Contains(t, w.do("GET", path, "").problem(t, 400, "bad_request"), name, path)
+	}
+	require.Contains(t, w.do("GET", "/v1/sse?channel=a&channel=b&format=json", "", "Last-Event-ID", "5-5").
+		problem(t, 400, "bad_request"), "Last-Event-ID: ")
+	a := w.do("POST", "/v1/sse?channel=a", "")
+	a.problem(t, 405, "method_not_allowed")
+	require.Equal(t, "GET", a.Header.Get("Allow"))
+	a = w.do("DELETE", "/healthz", "")
+	a.problem(t, 405, "method_not_allowed")
+	require.Equal(t, "GET, HEAD", a.Header.Get("Allow"))
+}
