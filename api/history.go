@@ -109,18 +109,23 @@ func (a *API) historyParams(r *http.Request) (historyQuery, error) {
 // the cursor if it holds no message.
 func writePage(w http.ResponseWriter, page stream.Page, from stream.ID, gap *stream.Gap) {
 	b := append(make([]byte, 0, 4<<10), `{"messages":[`...)
-	cursor, more := from, page.More
+	cursor, more, messages := from, page.More, 0
 	for i := range page.Entries {
 		e := &page.Entries[i]
+		if e.End == stream.EndAlone {
+			cursor = e.ID // an entry, but no message
+			continue
+		}
 		kept := len(b)
-		if i > 0 {
+		if messages > 0 {
 			b = append(b, ',')
 		}
-		if b = e.AppendJSON(b, page.Channel); i > 0 && len(b) > pageBytes-pageEnvelope {
+		if b = e.AppendJSON(b, page.Channel); messages > 0 && len(b) > pageBytes-pageEnvelope {
 			b, more = b[:kept], true
 			break
 		}
 		cursor = e.ID
+		messages++
 	}
 	b = append(b, `],"cursor":"`...)
 	b = cursor.Append(b)

@@ -173,6 +173,19 @@ func TestHistoryBytes(t *testing.T) {
 	require.Equal(t, "small", w.history("b", "after="+p.Cursor).payloads())
 }
 
+// The end of a channel is behind its last message in the chain, and no message.
+func TestHistoryOfAnEndedChannel(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.publish("a", "last")
+	end, err := w.log.Append(t.Context(), stream.Message{Channel: "a", End: stream.EndAlone})
+	require.NoError(t, err)
+	p := w.history("a", "")
+	require.Equal(t, "last", p.payloads())
+	require.Equal(t, end.ID.String(), p.Cursor)
+	require.False(t, p.More)
+	w.do("POST", "/v1/channels/a/messages", "x").problem(t, 409, "channel_ended")
+}
+
 // A page and a stream agree on every cursor.
 func TestHistoryCursorsResumeStreams(t *testing.T) {
 	w := newWorld(t, Options{})

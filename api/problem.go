@@ -31,6 +31,7 @@ const (
 	codeRequestTimeout   = "request_timeout"
 	codeTooLarge         = "payload_too_large"
 	codeConflict         = "idempotency_conflict"
+	codeEnded            = "channel_ended"
 	codeInternal         = "internal"
 	codeLogBroken        = "log_broken"
 	codeLogUnavailable   = "log_unavailable"
@@ -40,7 +41,7 @@ const (
 )
 
 var codes = []string{
-	codeBadRequest, codeNotFound, codeMethodNotAllowed, codeRequestTimeout, codeTooLarge, codeConflict,
+	codeBadRequest, codeNotFound, codeMethodNotAllowed, codeRequestTimeout, codeTooLarge, codeConflict, codeEnded,
 	codeInternal, codeLogBroken, codeLogUnavailable, codeLogFull, codeUnknownOutcome, codeNotReady,
 }
 
@@ -71,6 +72,9 @@ func problemOf(err error) *problem {
 	case errors.Is(err, stream.ErrConflict):
 		p.Status, p.Code = http.StatusUnprocessableEntity, codeConflict
 		p.Detail = "this Idempotency-Key was used on this channel with another payload, event or key; nothing was appended"
+	case errors.Is(err, stream.ErrEnded):
+		p.Status, p.Code = http.StatusConflict, codeEnded
+		p.Detail = "this channel has ended; nothing was appended"
 	case errors.Is(err, stream.ErrUnknownOutcome):
 		p.Status, p.Code = http.StatusGatewayTimeout, codeUnknownOutcome
 		p.Detail = "the log did not answer in time; the message may have been appended: repeat it with the same Idempotency-Key"

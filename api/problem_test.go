@@ -81,6 +81,7 @@ func TestLogErrors(t *testing.T) {
 		stream.ErrUnknownOutcome: {504, "unknown_outcome", ""},
 		stream.ErrBroken:         {500, "log_broken", ""},
 		stream.ErrFull:           {507, "log_full", ""},
+		stream.ErrEnded:          {409, "channel_ended", ""},
 		stream.ErrConflict:       {422, "idempotency_conflict", ""},
 		errors.New("a bug"):      {500, "internal", ""},
 	} {

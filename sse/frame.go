@@ -71,6 +71,13 @@ func (e *Encoder) Append(dst []byte, it *delivery.Item) []byte {
 	case delivery.StateChange:
 		dst = append(dst, "event: rejoin.state\n"...)
 		return appendObject(dst, it.State)
+	case delivery.End:
+		dst = e.appendID(dst, it.Channel, it.Pos)
+		dst = append(dst, "event: rejoin.end\n"...)
+		return appendObject(dst, struct {
+			Channel string    `json:"channel"`
+			ID      stream.ID `json:"id"`
+		}{it.Channel, it.Pos})
 	case delivery.Move:
 		dst = append(dst, "event: rejoin.move\n"...)
 		return appendObject(dst, struct {

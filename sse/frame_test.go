@@ -65,6 +65,8 @@ func TestGoldenFrames(t *testing.T) {
 			"event: rejoin.state\ndata: " + `{"state":"live","since":"2026-01-31T12:00:00.005Z"}` + "\n\n"},
 		"state of some channels": {false, &delivery.Item{Kind: delivery.StateChange, State: &delivery.State{State: delivery.Stale, Since: moment, Channels: []string{"a"}}},
 			"event: rejoin.state\ndata: " + `{"state":"stale","since":"2026-01-31T12:00:00.005Z","channels":["a"]}` + "\n\n"},
+		"end": {false, &delivery.Item{Kind: delivery.End, Channel: "a", Pos: at},
+			"id: 1764530000123-42\nevent: rejoin.end\ndata: " + `{"channel":"a","id":"1764530000123-42"}` + "\n\n"},
 		"move": {false, &delivery.Item{Kind: delivery.Move, Within: 1500 * time.Millisecond},
 			"event: rejoin.move\ndata: " + `{"within":1500}` + "\n\n"},
 		"error": {false, &delivery.Item{Kind: delivery.Error, Err: errors.New("no")},
