@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"rejoin/delivery"
 )
@@ -20,7 +21,7 @@ func (a *API) subscribeSSE(w http.ResponseWriter, r *http.Request) error {
 // subscribeRequest reads what all transports share and readies the socket for a
 // long connection.
 func (a *API) subscribeRequest(r *http.Request, lostCursor bool) (delivery.Request, error) {
-	req, err := delivery.ParseRequest(r.URL.RawQuery, r.Header.Get("Last-Event-ID"), delivery.RequestRules{
+	req, err := delivery.ParseRequest(r.URL.RawQuery, lastEventID(r), delivery.RequestRules{
 		Now:         a.o.Log.Now(),
 		MaxChannels: a.o.MaxChannels,
 		Rewind:      a.o.Rewind,
@@ -31,4 +32,15 @@ func (a *API) subscribeRequest(r *http.Request, lostCursor bool) (delivery.Reque
 	}
 	detectDeath(r.Context(), req.Heartbeat)
 	return req, nil
+}
+
+// lastEventID is the header of that name: the last one when repeated, an empty
+// one is none.
+func lastEventID(r *http.Request) string {
+	for _, v := range slices.Backward(r.Header.Values("Last-Event-ID")) {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
 }

@@ -100,7 +100,7 @@ type Form uint8
 
 // The wire forms.
 const (
-	FormSSE     Form = iota // event-stream fields behind the id line
+	FormSSE     Form = iota // an event-stream frame; its first line is the id of a connection with one channel
 	FormSSEJSON             // the same with the whole message as JSON
 	FormJSON                // the message object
 	forms
