@@ -20,6 +20,7 @@ type Broker struct {
 	bytes atomic.Int64 // held by tails and pages
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
+	pumps pumps
 
 	// mu guards the following.
 	mu     sync.Mutex
@@ -44,7 +45,7 @@ func New(log stream.Log, o Options) *Broker {
 		o.Log = func(string, int, error) {}
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	b := &Broker{log: log, o: o, stop: stop, subs: map[*Subscription]struct{}{}}
+	b := &Broker{log: log, o: o, stop: stop, subs: map[*Subscription]struct{}{}, pumps: pumps{stop: make(chan struct{})}}
 	for i := range log.Parts() {
 		b.parts = append(b.parts, newPart(b, i))
 	}
@@ -126,6 +127,7 @@ func (b *Broker) Close() {
 	b.mu.Unlock()
 	b.stop()
 	b.wg.Wait()
+	b.pumps.close(b.outlets())
 }
 
 // Stats is a moment's picture; it costs a pass over the tails.

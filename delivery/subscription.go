@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"rejoin/stream"
@@ -13,8 +14,9 @@ import (
 // Subscription is one connection's reading of its channels. Its methods may be
 // called from anywhere, Next by one goroutine at a time.
 type Subscription struct {
-	b    *Broker
-	wake chan struct{} // one slot, never closed
+	b      *Broker
+	wake   chan struct{}          // one slot, never closed
+	outlet atomic.Pointer[Outlet] // is poked instead of wake, once there is one
 
 	// mu guards the following.
 	mu      sync.Mutex
@@ -28,6 +30,8 @@ type Subscription struct {
 	timer   *time.Timer   // ends the subscription after a move
 	done    bool
 	closed  bool
+
+	own []Item // of the last batch, used again; Next's
 }
 
 // Errors of [Subscription.Add] and [Subscription.Remove].
@@ -92,7 +96,13 @@ func (s *Subscription) join(ch Channel, tag any) {
 	s.poke()
 }
 
-func (s *Subscription) poke() { kick(s.wake) }
+func (s *Subscription) poke() {
+	if o := s.outlet.Load(); o != nil {
+		o.poke()
+		return
+	}
+	kick(s.wake)
+}
 
 // Wake has a value when Next may have something to give. It is never closed.
 func (s *Subscription) Wake() <-chan struct{} { return s.wake }
@@ -101,10 +111,18 @@ func (s *Subscription) Wake() <-chan struct{} { return s.wake }
 // one when there is one; see [Record.Bytes]), never blocking and never asking
 // for more than its client can be sent: what is not taken stays in the log.
 func (s *Subscription) Next(maxBytes int) Batch {
+	b := s.next(s.own, maxBytes)
+	s.own = b.Items
+	return b
+}
+
+// next is Next into a slice of the caller's.
+func (s *Subscription) next(items []Item, maxBytes int) Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.items)
-	s.items = s.items[:0]
+	clear(items)
+	s.items = items[:0]
+	defer func() { s.items = nil }()
 	if s.move > 0 {
 		s.items = append(s.items, Item{Kind: Move, Within: s.move})
 		s.move = 0
