@@ -1,0 +1,16 @@
+// Package e2e tests the program as it is built, from outside: real processes,
+// real sockets, a real Redis, a real browser. It shares no code with the server.
+//
+// Files, one idea each:
+//
+//	main_test.go      the program, built once, with and without the race detector
+//	server_test.go    a server process: start, kill, start again, its log and metrics
+//	reader_test.go    a reader with an event stream parser of its own, and its account
+//	publisher_test.go a publisher that gives up on no message
+//	client_test.go    curl and Chromium's EventSource as readers
+//
+//	hop_test.go       two servers on one Redis
+//	outage_test.go    a server and a Redis that die and come back
+//	churn_test.go     a thousand short lives; thousands that leave at once
+//	payload_test.go   every kind of payload, through curl, Chromium and history
+package e2e
