@@ -103,6 +103,7 @@ const (
 	FormSSE     Form = iota // an event-stream frame; its first line is the id of a connection with one channel
 	FormSSEJSON             // the same with the whole message as JSON
 	FormJSON                // the message object
+	FormWS                  // a WebSocket text frame, header included
 	forms
 )
 

@@ -16,6 +16,7 @@ type member struct {
 	err    error     // the channel cannot be read
 	state  StateName // what its reader was told last
 	status status    // what Next found last
+	added  bool      // it came by Add: subscribed tells of it, not ready
 	told   bool      // ready or subscribed was told of it
 	ended  bool      // its end was told
 	tag    any       // of Add, for subscribed

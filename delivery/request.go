@@ -26,6 +26,8 @@ type RequestRules struct {
 	Now time.Time
 	// MaxChannels is how many channels one connection may have (100).
 	MaxChannels int
+	// NoChannels: a connection may begin without any.
+	NoChannels bool
 	// Rewind is what a channel starts with when the client names no start; nil
 	// or 0: live.
 	Rewind func(channel string) int
@@ -80,7 +82,7 @@ func ParseRequest(rawQuery, lastEventID string, rules RequestRules) (Request, er
 	if r.Heartbeat, err = heartbeat(params); err != nil {
 		return Request{}, err
 	}
-	names, err := channelNames(params, rules.MaxChannels)
+	names, err := channelNames(params, rules)
 	if err != nil {
 		return Request{}, err
 	}
@@ -103,7 +105,8 @@ func ParseRequest(rawQuery, lastEventID string, rules RequestRules) (Request, er
 }
 
 // channelNames are the channels asked for, each once, in the order given.
-func channelNames(p Params, most int) ([]string, error) {
+func channelNames(p Params, rules RequestRules) ([]string, error) {
+	most := rules.MaxChannels
 	if most <= 0 {
 		most = DefaultMaxChannels
 	}
@@ -124,7 +127,7 @@ func channelNames(p Params, most int) ([]string, error) {
 		}
 		names = append(names, name)
 	}
-	if names == nil {
+	if names == nil && !rules.NoChannels {
 		return nil, &RequestError{"channel", "want at least one, as in ?channel=news"}
 	}
 	return names, nil

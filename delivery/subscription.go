@@ -53,7 +53,7 @@ func (s *Subscription) Add(ch Channel, tag any) error {
 		return ErrSubscribed
 	}
 	if !s.closed {
-		s.join(ch, tag)
+		s.join(ch, tag).added = true
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (s *Subscription) find(channel string) int {
 }
 
 // join registers interest in a channel; s.mu is held.
-func (s *Subscription) join(ch Channel, tag any) {
+func (s *Subscription) join(ch Channel, tag any) *member {
 	m := &member{sub: s, start: ch.Start, tag: tag, at: s.b.log.Now(), known: s.b.log.Known(ch.Name)}
 	p := s.b.parts[s.b.log.Part(ch.Name)]
 	for {
@@ -94,6 +94,7 @@ func (s *Subscription) join(ch Channel, tag any) {
 	m.beginLiveNow()
 	s.members = append(s.members, m)
 	s.poke()
+	return m
 }
 
 func (s *Subscription) poke() {
@@ -202,10 +203,13 @@ func (s *Subscription) fail(m *member) {
 	s.items = append(s.items, Item{Kind: Error, Channel: m.tail.channel, Err: m.err})
 }
 
-// tellReady tells ready once the position of every channel is known; it
-// reports whether it did.
+// tellReady tells ready once the position of every channel that the
+// subscription began with is known; it reports whether it did.
 func (s *Subscription) tellReady() bool {
 	for _, m := range s.members {
+		if m.added {
+			continue
+		}
 		if st, _ := m.advance(); st == failed {
 			s.fail(m)
 			return false
@@ -215,10 +219,13 @@ func (s *Subscription) tellReady() bool {
 		}
 	}
 	s.ready = true
-	ready := make([]ReadyChannel, len(s.members))
+	ready := make([]ReadyChannel, 0, len(s.members))
 	var behind []string
-	for i, m := range s.members {
-		ready[i] = m.ready()
+	for _, m := range s.members {
+		if m.added {
+			continue
+		}
+		ready = append(ready, m.ready())
 		m.told = true
 		if m.replay > 0 {
 			m.state = Replaying
