@@ -35,7 +35,7 @@ loss was told. Exits with 1 when that was not so.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.opts.URL, "url", f.opts.URL, "the server")
+	cmd.Flags().StringSliceVar(&f.opts.URLs, "url", f.opts.URLs, "the server; again for more on one log: subscribers then change the server at each reconnect")
 	cmd.Flags().StringArrayVar(&f.pids, "pid", nil, "name=PID of a process whose CPU and memory is measured, the server's first; again for more")
 	cmd.Flags().BoolVar(&f.compare, "compare-floor", false, "run the floor first, then the server, and print both and their ratio (needs --pid)")
 

@@ -23,7 +23,7 @@ const (
 // shared is what all clients of a run know.
 type shared struct {
 	opts  *Options
-	to    target
+	to    []target
 	run   string
 	now   func() int64 // ns on the run's clock
 	churn atomic.Bool  // connections age from now on
@@ -43,6 +43,7 @@ type client struct {
 	due   int64 // when the owner opens or closes the connection
 	why   error // the reason it closes at due
 	sent  bool  // this connection's request is out
+	opens int   // connections so far
 
 	response response
 	events   events
@@ -70,11 +71,12 @@ func newClient(s *shared, m *meter, index int, at int64) *client {
 
 // request is the GET of the next connection.
 func (k *client) request() []byte {
-	b := append([]byte("GET "), k.to.path...)
+	to := k.server()
+	b := append([]byte("GET "), to.path...)
 	b = append(b, "/v1/sse?channel="...)
 	b = append(b, k.opts.channelName(k.channel)...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
-	b = append(b, k.to.host...)
+	b = append(b, to.host...)
 	b = append(b, "\r\nAccept: text/event-stream\r\nCache-Control: no-cache\r\n"...)
 	if len(k.lastID) > 0 {
 		b = append(b, "Last-Event-ID: "...)
@@ -84,9 +86,13 @@ func (k *client) request() []byte {
 	return append(b, "\r\n"...)
 }
 
-// onOpen begins a connection: it is being dialled.
+// server is where the current connection goes.
+func (k *client) server() *target { return &k.to[(k.index/k.opts.Channels+k.opens)%len(k.to)] }
+
+// onOpen begins a connection: it is to be dialled.
 func (k *client) onOpen(now int64) {
 	k.state = open
+	k.opens++
 	k.closeAt(now+int64(openTimeout), errSlow)
 	k.response.reset()
 	k.events.reset()

@@ -50,13 +50,18 @@ func newFake(t *testing.T, configure func(*fake)) *fake {
 	if configure != nil {
 		configure(f)
 	}
+	f.url = f.serve(t).URL
+	return f
+}
+
+// serve starts another server on the same log.
+func (f *fake) serve(t *testing.T) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/channels/{channel}/messages", f.onPublish)
 	mux.HandleFunc("GET /v1/sse", f.onSubscribe)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
-	f.url = srv.URL
-	return f
+	return srv
 }
 
 func writeMessage(w io.Writer, i int, payload string) {
@@ -135,7 +140,7 @@ func (f *fake) onSubscribe(w http.ResponseWriter, r *http.Request) {
 // small is a run of 40 messages to 12 subscribers on 3 channels: 160 deliveries.
 func small(url string) Options {
 	o := DefaultOptions()
-	o.URL = url
+	o.URLs = []string{url}
 	o.Subscribers, o.Channels, o.Publishers = 12, 3, 2
 	o.Rate, o.Duration = 400, 100*time.Millisecond
 	o.Settle, o.Quiet = time.Millisecond, 300*time.Millisecond

@@ -148,14 +148,15 @@ func source() [4]byte {
 
 // dial begins the client's next connection.
 func (r *epollReader) dial(i int, k *client) error {
-	addr := r.to.addr.Addr()
+	server := k.server().addr
+	addr := server.Addr()
 	family := unix.AF_INET
-	var to unix.Sockaddr = &unix.SockaddrInet4{Port: int(r.to.addr.Port())}
+	var to unix.Sockaddr = &unix.SockaddrInet4{Port: int(server.Port())}
 	if addr.Is4() {
 		to.(*unix.SockaddrInet4).Addr = addr.As4()
 	} else {
 		family = unix.AF_INET6
-		to = &unix.SockaddrInet6{Port: int(r.to.addr.Port()), Addr: addr.As16()}
+		to = &unix.SockaddrInet6{Port: int(server.Port()), Addr: addr.As16()}
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

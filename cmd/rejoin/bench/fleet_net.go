@@ -83,7 +83,7 @@ func (r *netReader) serve(k *client) {
 
 // dial opens the client's next connection and sends its request.
 func (r *netReader) dial(k *client) (net.Conn, error) {
-	conn, err := net.DialTimeout("tcp", r.to.addr.String(), openTimeout)
+	conn, err := net.DialTimeout("tcp", k.server().addr.String(), openTimeout)
 	if err != nil {
 		return nil, err
 	}

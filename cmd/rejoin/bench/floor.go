@@ -13,7 +13,7 @@ import (
 
 // RunFloor runs the load against a child process that is the floor: command
 // starts one that calls [ServeFloor] with its standard streams. The options are
-// those of a run on a server; URL and Processes are the child's.
+// those of a run on a server; URLs and Processes are the child's.
 func RunFloor(ctx context.Context, o Options, command []string) (*Result, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func RunFloor(ctx context.Context, o Options, command []string) (*Result, error)
 		_ = child.Wait() // for its complaint to be whole
 		return nil, fmt.Errorf("the floor did not start: %w: %s", err, strings.TrimSpace(complaint.String()))
 	}
-	o.URL = strings.TrimSpace(line)
+	o.URLs = []string{strings.TrimSpace(line)}
 	o.Processes = []Process{{Name: "floor", PID: child.Process.Pid}}
 	return Run(ctx, o)
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -14,8 +15,8 @@ import (
 // Options say what to run. [DefaultOptions] is a small run on the local server;
 // the zero values of Life, Slow, Processes and Progress mean none.
 type Options struct {
-	URL         string // http://host:port of the server, with an optional path before /v1
-	Transport   string // "sse"
+	URLs        []string // http://host:port of each server, with an optional path before /v1; see [target]
+	Transport   string   // "sse"
 	Subscribers int
 	Channels    int     // the subscribers are spread over them
 	Rate        float64 // messages a second, all channels together
@@ -41,7 +42,7 @@ type Process struct {
 // DefaultOptions are the defaults of the command line.
 func DefaultOptions() Options {
 	return Options{
-		URL:         "http://127.0.0.1:8080",
+		URLs:        []string{"http://127.0.0.1:8080"},
 		Transport:   "sse",
 		Subscribers: 1000,
 		Channels:    1,
@@ -128,21 +129,38 @@ func (o *Options) openFiles() int {
 	return o.Subscribers + o.Slow + o.publishers() + own
 }
 
-// target is where the server listens.
+// target is where a server listens. Of several, all on one log, a subscriber
+// uses another at each of its connections, and a publisher stays with one until
+// that fails.
 type target struct {
 	addr netip.AddrPort
 	host string // for the Host header
 	path string // before /v1, without a trailing slash
 }
 
-// resolve finds the address behind the URL, IPv4 first.
-func (o *Options) resolve() (target, error) {
-	u, err := url.Parse(o.URL)
+// resolve finds the addresses behind the URLs.
+func (o *Options) resolve() (all []target, err error) {
+	for _, u := range o.URLs {
+		t, err := resolve(u)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("--url is missing: want http://host:port")
+	}
+	return all, nil
+}
+
+// resolve finds the address behind a URL, IPv4 first.
+func resolve(text string) (target, error) {
+	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return target{}, fmt.Errorf("--url %q: want http://host:port", o.URL)
+		return target{}, fmt.Errorf("--url %q: want http://host:port", text)
 	}
 	if u.Scheme != "http" {
-		return target{}, fmt.Errorf("--url %q: only http:// is measured; put the load on the plain port", o.URL)
+		return target{}, fmt.Errorf("--url %q: only http:// is measured; put the load on the plain port", text)
 	}
 	host, port := u.Hostname(), u.Port()
 	if port == "" {
@@ -150,12 +168,12 @@ func (o *Options) resolve() (target, error) {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return target{}, fmt.Errorf("--url %q: %q is not a port", o.URL, port)
+		return target{}, fmt.Errorf("--url %q: %q is not a port", text, port)
 	}
 	t := target{host: u.Host, path: strings.TrimRight(u.EscapedPath(), "/")}
 	ips, err := net.LookupIP(host)
 	if err != nil || len(ips) == 0 {
-		return target{}, fmt.Errorf("--url %q: no address for %s: %w", o.URL, host, err)
+		return target{}, fmt.Errorf("--url %q: no address for %s: %w", text, host, err)
 	}
 	best := ips[0]
 	for _, ip := range ips {

@@ -28,9 +28,10 @@ func TestOptionsRefused(t *testing.T) {
 		{func(o *Options) { o.Duration = 0 }, "--duration 0s"},
 		{func(o *Options) { o.Rate, o.Duration = 0.1, time.Second }, "less than one message"},
 		{func(o *Options) { o.Life = time.Millisecond }, "--life 1ms"},
-		{func(o *Options) { o.URL = "https://127.0.0.1:1" }, "only http://"},
-		{func(o *Options) { o.URL = "127.0.0.1:8080" }, "want http://host:port"},
-		{func(o *Options) { o.URL = "http://127.0.0.1:70000" }, "is not a port"},
+		{func(o *Options) { o.URLs = []string{"https://127.0.0.1:1"} }, "only http://"},
+		{func(o *Options) { o.URLs = []string{"127.0.0.1:8080"} }, "want http://host:port"},
+		{func(o *Options) { o.URLs = []string{"http://127.0.0.1:70000"} }, "is not a port"},
+		{func(o *Options) { o.URLs = nil }, "--url is missing"},
 		{func(o *Options) { o.Subscribers = 1 << 30 }, "ask for fewer --subscribers"},
 		{func(o *Options) { o.Processes = []Process{{"server", 1 << 30}} }, "--pid server=1073741824"},
 	} {
@@ -62,8 +63,7 @@ func TestResolve(t *testing.T) {
 		"http://[::1]:81/base/":      "[::1]:81 [::1]:81 /base",
 		"http://127.0.0.1:8080/a%20": "127.0.0.1:8080 127.0.0.1:8080 /a%20",
 	} {
-		o := Options{URL: url}
-		got, err := o.resolve()
+		got, err := resolve(url)
 		if text := got.addr.String() + " " + got.host + " " + got.path; err != nil || text != want {
 			t.Errorf("%s: %q, %v; want %q", url, text, err, want)
 		}

@@ -35,7 +35,7 @@ const publishTimeout = 10 * time.Second
 // at start + i/rate on channel i mod channels, whatever became of those before.
 type publication struct {
 	opts     *Options
-	to       target
+	to       []target
 	run      string
 	now      func() int64
 	channels []published // each belongs to its publisher until done
@@ -51,7 +51,7 @@ type publication struct {
 	failure string         // the first refusal or failure, in words
 }
 
-func newPublication(o *Options, to target, run string, now func() int64) *publication {
+func newPublication(o *Options, to []target, run string, now func() int64) *publication {
 	return &publication{
 		opts: o, to: to, run: run, now: now,
 		channels: make([]published, o.Channels),
@@ -65,7 +65,7 @@ func (p *publication) start(ctx context.Context) {
 	begin := p.now()
 	var wg sync.WaitGroup
 	for n := range p.opts.publishers() {
-		wg.Go(func() { (&publisher{publication: p}).work(ctx, n, begin) })
+		wg.Go(func() { (&publisher{publication: p, server: n % len(p.to)}).work(ctx, n, begin) })
 	}
 	go func() { wg.Wait(); close(p.done) }()
 }
@@ -74,6 +74,7 @@ func (p *publication) start(ctx context.Context) {
 // after the other.
 type publisher struct {
 	*publication
+	server  int // index of to
 	conn    net.Conn
 	read    *bufio.Reader
 	answer  response
@@ -163,18 +164,19 @@ func (p *publisher) call(ctx context.Context, s stamp) (outcome, error) {
 	}
 	if p.conn == nil {
 		d := net.Dialer{Timeout: publishTimeout}
-		conn, err := d.DialContext(ctx, "tcp", p.to.addr.String())
+		conn, err := d.DialContext(ctx, "tcp", p.to[p.server].addr.String())
 		if err != nil {
+			p.failOver()
 			return refused, fmt.Errorf("publish: %w", err)
 		}
 		p.conn, p.read = conn, bufio.NewReaderSize(conn, 4<<10)
 	}
 	b := append(p.request[:0], "POST "...)
-	b = append(b, p.to.path...)
+	b = append(b, p.to[p.server].path...)
 	b = append(b, "/v1/channels/"...)
 	b = append(b, p.opts.channelName(s.channel)...)
 	b = append(b, "/messages HTTP/1.1\r\nHost: "...)
-	b = append(b, p.to.host...)
+	b = append(b, p.to[p.server].host...)
 	b = append(b, "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(p.opts.Size), 10)
 	b = append(b, "\r\n\r\n"...)
@@ -183,13 +185,13 @@ func (p *publisher) call(ctx context.Context, s stamp) (outcome, error) {
 
 	_ = p.conn.SetDeadline(time.Now().Add(publishTimeout)) // fails only on a closed connection, as the write then does
 	if _, err := p.conn.Write(b); err != nil {
-		p.hangUp()
+		p.failOver()
 		return unknown, fmt.Errorf("publish: %w", err)
 	}
 	status, detail, err := p.readAnswer()
 	p.usedAt = p.now()
 	if err != nil {
-		p.hangUp()
+		p.failOver()
 		return unknown, fmt.Errorf("publish: %w", err)
 	}
 	if p.answer.close {
@@ -224,6 +226,12 @@ func (p *publisher) readAnswer() (status int, detail []byte, err error) {
 		_, _ = p.read.Discard(len(p2) - len(rest))
 	}
 	return p.answer.status, detail, nil
+}
+
+// failOver leaves a server that does not answer for the next.
+func (p *publisher) failOver() {
+	p.hangUp()
+	p.server = (p.server + 1) % len(p.to)
 }
 
 func (p *publisher) hangUp() {

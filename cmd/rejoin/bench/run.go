@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -90,6 +91,7 @@ func run(ctx context.Context, o Options, fleetOf func(*shared) *fleet) (*Result,
 			RSSBeforeKB: before[i].rssKB, RSSConnectedKB: connected[i].rssKB, RSSEndKB: after[i].rssKB,
 			PeakKB:          after[i].peakKB,
 			KBPerConnection: float64(connected[i].rssKB-before[i].rssKB) / float64(o.Subscribers+o.Slow),
+			Used:            before[i].cpu > usedCPU,
 		}
 		if res.Delivered > 0 {
 			u.USPerDelivery = 1e6 * u.CPUS / float64(res.Delivered)
@@ -180,7 +182,7 @@ func (r *running) join(ctx context.Context) error {
 		return err
 	}
 	if !late && c.joined == 0 {
-		return fmt.Errorf("no subscriber got through to %s: %s", r.opts.URL, r.meters.failure())
+		return fmt.Errorf("no subscriber got through to %s: %s", strings.Join(r.opts.URLs, ", "), r.meters.failure())
 	}
 	if late {
 		why := r.meters.failure()
@@ -188,7 +190,7 @@ func (r *running) join(ctx context.Context) error {
 			why = "no failure was told: rejoin.ready never came"
 		}
 		return fmt.Errorf("%s of %s subscribers were told ready by %s within %s: %s",
-			group(c.joined), group(want.joined), r.opts.URL, limit.Round(time.Second), why)
+			group(c.joined), group(want.joined), strings.Join(r.opts.URLs, ", "), limit.Round(time.Second), why)
 	}
 	return nil
 }
@@ -258,7 +260,7 @@ func (r *running) mark() mark {
 func (r *running) result(from, to mark) *Result {
 	o, p, c := r.opts, r.publication, r.meters.sum()
 	res := &Result{
-		URL: o.URL, Transport: o.Transport, Subscribers: o.Subscribers, Channels: o.Channels,
+		URLs: o.URLs, Transport: o.Transport, Subscribers: o.Subscribers, Channels: o.Channels,
 		Rate: o.Rate, Size: o.Size, DurationS: o.Duration.Seconds(), LifeS: o.Life.Seconds(),
 		SlowAsked: o.Slow, Publishers: o.publishers(),
 		Failure: r.meters.failure(), PublishFailed: p.failure,

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -211,6 +212,40 @@ func TestDroppedConnectionsResume(t *testing.T) {
 			t.Errorf("OK %t, %d delivered, %d dropped, %d reconnects: %v", r.OK, r.Delivered, r.Dropped, r.Reconnects, r.Err())
 		}
 	})
+}
+
+// TestHopping: subscribers change between two servers of one log, and one of
+// them dies half way.
+func TestHopping(t *testing.T) {
+	t.Parallel()
+	dies := make(chan struct{})
+	f := newFake(t, func(f *fake) {
+		f.publish = func(n int) (int, bool) {
+			if n == 20 {
+				close(dies)
+			}
+			return http.StatusCreated, true
+		}
+	})
+	second := f.serve(t)
+	var dead sync.WaitGroup
+	dead.Go(func() {
+		<-dies
+		second.Listener.Close()
+		second.CloseClientConnections()
+	})
+	o := small(f.url)
+	o.URLs = append(o.URLs, second.URL)
+	o.Life, o.Rate, o.Duration = 50*time.Millisecond, 100, 400*time.Millisecond
+	o.Quiet = 3 * time.Second // until those that met the dead server have come back
+	r, err := Run(t.Context(), o)
+	dead.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK || r.Dropped == 0 || r.Published < 37 || r.Delivered < r.Expected {
+		t.Errorf("OK %t, %d dropped, %d published, %d of %d delivered: %v", r.OK, r.Dropped, r.Published, r.Delivered, r.Expected, r.Err())
+	}
 }
 
 func TestMove(t *testing.T) {

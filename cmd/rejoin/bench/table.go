@@ -50,7 +50,7 @@ func (r *Result) headline() string {
 		channels = group(int64(r.Channels)) + " channels"
 	}
 	s := fmt.Sprintf("%s  %s  %s subscribers, %s, %g messages/s of %s bytes for %gs",
-		r.URL, r.Transport, group(int64(r.Subscribers)), channels, r.Rate, group(int64(r.Size)), r.DurationS)
+		strings.Join(r.URLs, ", "), r.Transport, group(int64(r.Subscribers)), channels, r.Rate, group(int64(r.Size)), r.DurationS)
 	if r.LifeS > 0 {
 		s += fmt.Sprintf(", each connection lives %gs", r.LifeS)
 	}
@@ -152,12 +152,16 @@ func processRows(results []*Result) (rows []row) {
 
 // cells are CPU, CPU per delivery, memory and memory per connection.
 func (p *ProcessUse) cells(seconds float64) []string {
+	kb := fmt.Sprintf("%.1f", p.KBPerConnection)
+	if p.Used {
+		kb = "not measured"
+	}
 	return []string{
 		fmt.Sprintf("%.2f s (%.0f%% of a core)", p.CPUS, 100*p.CPUS/seconds),
 		fmt.Sprintf("%.2f", p.USPerDelivery),
 		fmt.Sprintf("before %.1f  connected %.1f  end %.1f  most %.1f",
 			mb(p.RSSBeforeKB), mb(p.RSSConnectedKB), mb(p.RSSEndKB), mb(p.PeakKB)),
-		fmt.Sprintf("%.1f", p.KBPerConnection),
+		kb,
 	}
 }
 
@@ -172,6 +176,9 @@ func (r *Result) writeNotes(b *strings.Builder, name string) {
 	}
 	for _, limit := range r.Generator.Limits {
 		notes = append(notes, "the generator, not only the server, was a limit: "+limit)
+	}
+	if p := r.server(); p != nil && p.Used {
+		notes = append(notes, fmt.Sprintf("%s had been used before this run: KB per connection needs a fresh process", p.Name))
 	}
 	if r.Failure != "" {
 		notes = append(notes, "first failure: "+r.Failure)
