@@ -2,6 +2,7 @@ package memlog_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"rejoin/stream"
 	"rejoin/stream/logtest"
@@ -24,3 +25,8 @@ func (s store) Faults() logtest.Faults    { return nil }
 func (s store) Close() error              { return s.log.Close() }
 
 func TestSuite(t *testing.T) { logtest.Run(t, newStore) }
+
+// In a bubble: there the model's clock is this process's clock.
+func TestModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { logtest.Model(t, newStore) })
+}

@@ -1,0 +1,5 @@
+package logtest
+
+import "testing"
+
+func TestModelOnPaper(t *testing.T) { Model(t, newPaper) }
