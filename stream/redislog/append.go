@@ -1,0 +1,127 @@
+package redislog
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"rejoin/stream"
+)
+
+var (
+	//go:embed common.lua
+	commonLua string
+	//go:embed append.lua
+	appendLua string
+	//go:embed delete.lua
+	deleteLua string
+)
+
+// slack is how much longer a stream is stored than its last message is served,
+// for clocks that differ, and the small key longer than the stream.
+const slack = time.Minute
+
+// Append implements [stream.Log]. A lost answer is never tried again here: the
+// message might come twice.
+func (l *Log) Append(ctx context.Context, m stream.Message) (stream.Appended, error) {
+	var a stream.Appended
+	part := l.Part(m.Channel)
+	err := l.call(ctx, "append", m.Channel, part, true, func(ctx context.Context, c *redis.Client) error {
+		passed := l.known.get(m.Channel).last
+		reply, err := run(ctx, c, l.appendScript, l.appendKeys(m), l.appendArgs(m, passed)).StringSlice()
+		if err != nil {
+			return err
+		}
+		if len(reply) != 2 {
+			return fmt.Errorf("append script: a reply of %d elements", len(reply))
+		}
+		if reply[0] == "conflict" {
+			return &stream.Error{Op: "append", Channel: m.Channel, Kind: stream.ErrConflict}
+		}
+		if a.ID, err = stream.ParseID(reply[1]); err != nil {
+			return fmt.Errorf("append script: answered id %q", reply[1])
+		}
+		if a.Replayed = reply[0] == "old"; a.Replayed {
+			l.known.heard(m.Channel, a.ID, 0)
+		} else {
+			l.known.answered(m.Channel, passed, a.ID, len(m.Payload)+len(m.Event)+len(m.Key))
+		}
+		return nil
+	})
+	if err != nil {
+		return stream.Appended{}, err
+	}
+	return a, nil
+}
+
+func (l *Log) appendKeys(m stream.Message) []string {
+	p := l.keys.partition(m.Channel)
+	keys := []string{l.keys.stream(m.Channel), l.keys.small(m.Channel), l.keys.journal(p), l.keys.journalEnd(p)}
+	if m.IdempotencyKey != "" {
+		keys = append(keys, l.keys.idempotency(m.Channel, m.IdempotencyKey))
+	}
+	return keys
+}
+
+func (l *Log) appendArgs(m stream.Message, known stream.ID) []any {
+	r := l.opts.retention(m.Channel)
+	return []any{
+		m.Channel, m.Payload, m.Event, m.Key, messageHash(m),
+		known.MS, known.N,
+		r.MaxMessages, r.MaxAge.Milliseconds(),
+		(r.MaxAge + slack).Milliseconds(), smallTTL(r).Milliseconds(), l.opts.IdempotencyTTL.Milliseconds(),
+		l.clock.Load(),
+	}
+}
+
+func smallTTL(r stream.Retention) time.Duration { return max(r.ChannelTTL, r.MaxAge+2*slack) }
+
+// messageHash tells two messages of one idempotency key apart; the lengths keep
+// the three texts from running into each other.
+func messageHash(m stream.Message) string {
+	if m.IdempotencyKey == "" {
+		return ""
+	}
+	h := sha256.New()
+	for _, s := range []string{m.Payload, m.Event, m.Key} {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
+		h.Write(n[:])
+		h.Write([]byte(s))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Delete implements [stream.Log].
+func (l *Log) Delete(ctx context.Context, channel string) error {
+	part := l.Part(channel)
+	return l.call(ctx, "delete", channel, part, true, func(ctx context.Context, c *redis.Client) error {
+		reply, err := run(ctx, c, l.deleteScript, l.appendKeys(stream.Message{Channel: channel}),
+			[]any{channel, smallTTL(l.opts.retention(channel)).Milliseconds()}).Text()
+		if err != nil {
+			return err
+		}
+		id, err := stream.ParseID(reply)
+		if err != nil {
+			return fmt.Errorf("delete script: answered id %q", reply)
+		}
+		l.known.heard(channel, id, 0)
+		return nil
+	})
+}
+
+// run runs a script by its hash, and whole where the server does not have it.
+func run(ctx context.Context, c *redis.Client, s *redis.Script, keys []string, args []any) *redis.Cmd {
+	cmd := s.EvalSha(ctx, c, keys, args...)
+	if err := cmd.Err(); err != nil && hasPrefix(err, "NOSCRIPT") && !errors.Is(err, context.Canceled) {
+		return s.Eval(ctx, c, keys, args...)
+	}
+	return cmd
+}
