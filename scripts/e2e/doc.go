@@ -12,5 +12,7 @@
 //	hop_test.go       two servers on one Redis
 //	outage_test.go    a server and a Redis that die and come back
 //	churn_test.go     a thousand short lives; thousands that leave at once
-//	payload_test.go   every kind of payload, through curl, Chromium and history
+//	payload_test.go   every kind of payload, by two parsers and in history
+//	readme_test.go    the README's first lines, run as they stand
+//	docs_test.go      docs/protocol.md: its examples, tables, and what it says is not built
 package e2e

@@ -1,6 +1,6 @@
-//go:build unix
+//go:build linux
 
-package scripts
+package e2e
 
 import (
 	"errors"
@@ -30,9 +30,9 @@ func fenced(t *testing.T, path, kind string) []string {
 }
 
 // TestReadme runs the README's first block as a newcomer would, on another
-// port, and compares what it prints with the block below it. (G1)
+// port, and compares what it prints with the block below it.
 func TestReadme(t *testing.T) {
-	scripts, pictures := fenced(t, "../README.md", "sh"), fenced(t, "../README.md", "text")
+	scripts, pictures := fenced(t, "../../README.md", "sh"), fenced(t, "../../README.md", "text")
 	if len(scripts) == 0 || len(pictures) == 0 {
 		t.Fatal("README.md has no block of sh, or none of text")
 	}
@@ -85,9 +85,9 @@ func runScript(t *testing.T, script, address string) string {
 	// Files, not pipes: the server that the block leaves running holds them open.
 	printed, said := filepath.Join(t.TempDir(), "stdout"), filepath.Join(t.TempDir(), "stderr")
 	cmd := exec.Command("bash", "-eu", "-c", "exec >"+printed+" 2>"+said+"\n"+script)
-	cmd.Dir = ".."
+	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "REJOIN_LISTEN="+address, "REJOIN_ADMIN_LISTEN=127.0.0.1:0")
-	inOwnGroup(cmd)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // one group with all it starts
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,9 +120,6 @@ func freeAddress(t *testing.T) string {
 	defer l.Close()
 	return l.Addr().String()
 }
-
-// inOwnGroup makes the command and all it starts one process group.
-func inOwnGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // endGroup ends the process group by SIGTERM, and checks that its server goes.
 func endGroup(t *testing.T, group int, address string) {
