@@ -44,7 +44,7 @@ func Model(t *testing.T, new New) {
 		}
 		sequences = 1
 	}
-	run, err := runModel(t.Context(), new, Options{}, stream.Resume, seed, sequences)
+	run, err := runModel(t.Context(), new, theRule, seed, sequences)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +55,8 @@ func Model(t *testing.T, new New) {
 type modelRun struct{ sequences, steps int64 }
 
 // runModel runs the sequences of seed, seed+1 … until one fails.
-func runModel(ctx context.Context, new New, o Options, rule func(stream.ID, stream.Page) stream.Verdict, seed uint64, sequences int) (modelRun, error) {
-	o.Retention = modelRetention
-	s, err := new(o)
+func runModel(ctx context.Context, new New, rule Rule, seed uint64, sequences int) (modelRun, error) {
+	s, err := new(Options{Retention: modelRetention})
 	if err != nil {
 		return modelRun{}, err
 	}

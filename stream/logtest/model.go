@@ -17,6 +17,7 @@ import (
 type message struct {
 	number int
 	id     stream.ID
+	life   uint64
 }
 
 // state is what the store should hold: all of it can be saved and come back.
@@ -72,17 +73,17 @@ type model struct {
 	faults    Faults // nil: the store cannot be hurt, and time passes by sleeping
 	channel   string
 	retention stream.Retention
-	rule      func(stream.ID, stream.Page) stream.Verdict
+	rule      Rule
 
-	clock   uint64
-	count   int // messages ever
-	ids     []stream.ID
-	state   state
-	saved   [2]saved
-	lost    map[int]lost
-	known   []stream.ID // by server: what it must know at least
-	keys    []key       // idempotency keys used
-	readers []*reader
+	clock    uint64
+	count    int       // messages ever
+	messages []message // all of them, by number
+	state    state
+	saved    [2]saved
+	lost     map[int]lost
+	known    []stream.ID // by server: what it must know at least
+	keys     []key       // idempotency keys used
+	readers  []*reader
 
 	// In which step, at the latest, something was lost by a fault, or a new
 	// life began that goes on above known ids. What a reader that was up to
@@ -113,7 +114,7 @@ const modelReaders = 3
 var modelRetention = stream.Retention{MaxMessages: 6, MaxAge: time.Hour, ChannelTTL: 3 * time.Hour}
 
 // newModel begins a sequence on a channel of its own.
-func newModel(ctx context.Context, logs []stream.Log, faults Faults, channel string, rule func(stream.ID, stream.Page) stream.Verdict) *model {
+func newModel(ctx context.Context, logs []stream.Log, faults Faults, channel string, rule Rule) *model {
 	m := &model{
 		ctx: ctx, logs: logs, faults: faults, channel: channel, retention: modelRetention, rule: rule,
 		lost: map[int]lost{}, known: make([]stream.ID, len(logs)), twice: map[stream.ID]bool{}, breaks: map[int]bool{},
@@ -357,14 +358,14 @@ func (m *model) append(server int) error {
 		s.stored = len(s.chain)
 	}
 	s.gone, s.small = false, true
-	s.chain = append(s.chain, message{m.count, id})
+	s.chain = append(s.chain, message{m.count, id, s.life})
 	s.last = id
 	s.touched = m.logs[0].Now()
 	if msg.IdempotencyKey != "" {
 		s.answers[msg.IdempotencyKey] = id
 	}
 	m.known[server] = id
-	m.ids = append(m.ids, id)
+	m.messages = append(m.messages, s.chain[len(s.chain)-1])
 	m.count++
 	return nil
 }

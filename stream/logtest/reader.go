@@ -37,6 +37,7 @@ const (
 type event struct {
 	number int // of the message
 	gap    *stream.Gap
+	at     int // of the message the gap's cursor stands for
 }
 
 // join begins anew: at the earliest, or live from where the log is now.
@@ -77,8 +78,10 @@ func (r *reader) numberOf(id stream.ID) int {
 			return msg.number
 		}
 	}
-	if n := slices.Index(r.model.ids, id); n >= 0 {
-		return n
+	for _, msg := range slices.Backward(r.model.messages) {
+		if msg.id == id {
+			return msg.number
+		}
 	}
 	return atNothing
 }
@@ -134,12 +137,12 @@ func (r *reader) follow(limit int, live bool) (events []event, err error) {
 			return events, err
 		}
 		m.raise(reads%len(m.logs), p.Last)
-		v := m.rule(r.cursor, p)
+		v := m.rule.Resume(r.cursor, p)
 		if v.Gap != nil {
 			if v.Gap.After != r.cursor || v.Gap.Channel != m.channel {
 				return events, fmt.Errorf("the gap is told to %s at %v", v.Gap.Channel, v.Gap.After)
 			}
-			events = append(events, event{gap: v.Gap})
+			events = append(events, event{gap: v.Gap, at: r.at})
 		}
 		if v.From == stream.Earliest && r.cursor != stream.Earliest {
 			q.After = v.From
@@ -167,7 +170,7 @@ func (r *reader) follow(limit int, live bool) (events []event, err error) {
 func (r *reader) take(entries []stream.Entry, free bool, events *[]event) (n int) {
 	for i := range entries {
 		e := &entries[i]
-		if !(free && i == 0) && !stream.Follows(r.cursor, e) {
+		if !(free && i == 0) && !r.model.rule.Follows(r.cursor, e) {
 			break
 		}
 		number, err := strconv.Atoi(e.Payload)
@@ -271,6 +274,14 @@ func (r *reader) check(start *reader, events []event) error {
 		}
 	}
 
+	for _, e := range events {
+		if e.gap != nil && e.gap.Reason == stream.Trimmed {
+			if err := m.trimmed(e.gap, e.at); err != nil {
+				return err
+			}
+		}
+	}
+
 	// At the end: its cursor is the log's last id.
 	want := m.state.last
 	if want.IsZero() {
@@ -280,6 +291,28 @@ func (r *reader) check(start *reader, events []event) error {
 		return fmt.Errorf("its cursor is %v at the end, the log's last id %v", r.cursor, want)
 	}
 	r.settled, r.asOf = m.count, m.steps
+	return nil
+}
+
+// trimmed says where a gap that was told as trimmed must have been a reset,
+// by what the reader's cursor and the log prove alone.
+func (m *model) trimmed(g *stream.Gap, at int) error {
+	last, life, begins := m.state.last, m.state.life, false
+	for _, msg := range m.messages {
+		if msg.id == g.Next {
+			life, begins = msg.life, m.breaks[msg.number]
+		}
+	}
+	switch {
+	case g.Missed == 0 || g.Missed > last.N:
+		return fmt.Errorf("told that %d are trimmed, of %d ever", g.Missed, last.N)
+	case g.After.MS > last.MS:
+		return fmt.Errorf("told trimmed, and the cursor %v is ahead of the log's end %v", g.After, last)
+	case at == atFirst && begins:
+		return fmt.Errorf("told trimmed before the first message of a new life, %v", g.Next)
+	case at >= 0 && m.messages[at].life != life && g.After.MS < life:
+		return fmt.Errorf("told trimmed, and the cursor %v is of an older life than %v", g.After, g.Next)
+	}
 	return nil
 }
 
