@@ -100,10 +100,12 @@ type Form uint8
 
 // The wire forms.
 const (
-	FormSSE     Form = iota // an event-stream frame; its first line is the id of a connection with one channel
-	FormSSEJSON             // the same with the whole message as JSON
-	FormJSON                // the message object
-	FormWS                  // a WebSocket text frame, header included
+	FormSSE          Form = iota // an event-stream frame; its first line is the id of a connection with one channel
+	FormSSEJSON                  // the same with the whole message as JSON
+	FormSSEChunk                 // FormSSE as a chunk of HTTP/1.1
+	FormSSEJSONChunk             // FormSSEJSON as a chunk of HTTP/1.1
+	FormJSON                     // the message object
+	FormWS                       // a WebSocket text frame, header included
 	forms
 )
 

@@ -117,7 +117,8 @@ func (b *Broker) Drain(ctx context.Context, window time.Duration) error {
 	}
 }
 
-// Close ends every subscription and waits for the broker's goroutines.
+// Close ends every subscription and waits for the broker's goroutines. It may be
+// called again.
 func (b *Broker) Close() {
 	b.mu.Lock()
 	b.closed = true

@@ -94,7 +94,7 @@ const maxReplies = 64
 // the subscription has, and closes both when either ends. It reports whether
 // there is a pump for this system; if not, nothing was done.
 func (b *Broker) Attach(conn *net.TCPConn, sub *Subscription, o OutletOptions) bool {
-	if !canPump {
+	if !CanPump {
 		return false
 	}
 	raw, err := conn.SyscallConn()

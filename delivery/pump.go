@@ -50,7 +50,8 @@ type writing struct {
 type pumps struct {
 	all  []*pump
 	stop chan struct{}
-	once sync.Once
+	once sync.Once // start
+	end  sync.Once // close(stop)
 	wg   sync.WaitGroup
 }
 
@@ -70,7 +71,7 @@ func (ps *pumps) close(open []*Outlet) {
 	for _, o := range open {
 		o.shut()
 	}
-	close(ps.stop)
+	ps.end.Do(func() { close(ps.stop) })
 	ps.wg.Wait()
 }
 

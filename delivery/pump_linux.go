@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canPump: this system has what a pump needs.
-const canPump = true
+// CanPump: this system has what a pump needs ([Broker.Attach]).
+const CanPump = true
 
 // writePieces writes as much as the socket takes without blocking: write(2) for
 // one piece, writev(2) for more. n < the total without an error: it is full.

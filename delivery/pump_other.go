@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// canPump: on other systems every connection is served by its handler.
-const canPump = false
+// CanPump: on other systems [Broker.Attach] does nothing, and every connection is served by its handler.
+const CanPump = false
 
 func writePieces(syscall.RawConn, [][]byte) (int, error) {
 	return 0, errors.ErrUnsupported

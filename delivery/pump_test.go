@@ -90,7 +90,7 @@ func pumpServer(t testing.TB, b *Broker, sndbuf int, o OutletOptions) string {
 // Connections with tiny socket buffers that come and go and read at different
 // speeds: each has every message once, in order, over all its connections.
 func TestPumpExactlyOnce(t *testing.T) {
-	if !canPump {
+	if !CanPump {
 		t.Log("no pump on this system")
 		return
 	}
@@ -156,7 +156,7 @@ func TestPumpExactlyOnce(t *testing.T) {
 // that wants an answer and has none ends it; a reply overtakes the messages that
 // are not yet written.
 func TestPumpSignsOfLife(t *testing.T) {
-	if !canPump {
+	if !CanPump {
 		return
 	}
 	l := memlog.New(memlog.Options{})
@@ -215,7 +215,7 @@ func TestPumpSignsOfLife(t *testing.T) {
 
 // Three thousand connections closed at once while messages flow.
 func TestPumpClosedAtOnce(t *testing.T) {
-	if !canPump {
+	if !CanPump {
 		return
 	}
 	var lim syscall.Rlimit

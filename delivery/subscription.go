@@ -155,8 +155,9 @@ func (s *Subscription) next(items []Item, maxBytes int) Batch {
 			return Batch{Items: s.items, Done: true}
 		}
 	}
-	s.tellLive()
-	s.done = s.ended()
+	if s.done = s.ended(); !s.done {
+		s.tellLive()
+	}
 	return Batch{Items: s.items, Done: s.done}
 }
 

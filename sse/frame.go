@@ -36,8 +36,12 @@ func AppendRetry(dst []byte, d time.Duration) []byte {
 // Encoder writes the frames of one connection: it knows the connection's form
 // and, with several channels, where it is in each.
 type Encoder struct {
-	form    delivery.Form
-	encode  func(*delivery.Record) []byte
+	form   delivery.Form
+	encode func(*delivery.Record) []byte
+	// the same as a chunk of HTTP/1.1
+	chunkForm   delivery.Form
+	encodeChunk func(*delivery.Record) []byte
+
 	many    *stream.Positions // nil with one channel
 	problem func(error) []byte
 }
@@ -46,9 +50,11 @@ type Encoder struct {
 // With asJSON data is the whole message, else its payload. problem writes an
 // error in the contract's form.
 func NewEncoder(channels []string, asJSON bool, problem func(error) []byte) *Encoder {
-	e := &Encoder{form: delivery.FormSSE, encode: encodeRaw, problem: problem}
+	e := &Encoder{problem: problem,
+		form: delivery.FormSSE, encode: encodeRaw, chunkForm: delivery.FormSSEChunk, encodeChunk: encodeRawChunk}
 	if asJSON {
 		e.form, e.encode = delivery.FormSSEJSON, encodeJSON
+		e.chunkForm, e.encodeChunk = delivery.FormSSEJSONChunk, encodeJSONChunk
 	}
 	if len(channels) > 1 {
 		e.many = stream.NewPositions(channels)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rejoin/delivery"
+	"rejoin/stream"
 )
 
 // Options of a Handler; the zero value of each but Broker and Problem is useful.
@@ -54,10 +55,11 @@ const (
 )
 
 // Serve answers a request that has been read. A request it cannot serve is an
-// error ([*delivery.RequestError]), and nothing has been written. Else it does
-// not return: it ends by panic([http.ErrAbortHandler]), which closes an HTTP/1.1
-// connection without the last chunk and resets an HTTP/2 stream. A clean end
-// would tell some clients that the stream is complete.
+// error ([*delivery.RequestError]), and nothing has been written. Nil: the
+// answer was given, or the connection is a pump's now. Else it does not return:
+// it ends by panic([http.ErrAbortHandler]), which closes an HTTP/1.1 connection
+// without the last chunk and resets an HTTP/2 stream. A clean end would tell
+// some clients that the stream is complete.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Request) error {
 	asJSON, padding, err := readParams(req)
 	if err != nil {
@@ -67,25 +69,84 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Req
 	for i, c := range req.Channels {
 		names[i] = c.Name
 	}
+	encoder := NewEncoder(names, asJSON, h.o.Problem)
+	// Before the first byte: whoever has seen the answer misses nothing more.
+	sub := h.o.Broker.Subscribe(req.Channels)
+	first, ended := h.first(r.Context(), sub, req.Channels)
+	if ended {
+		sub.Close()
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	head := w.Header()
+	head.Set("Content-Type", "text/event-stream") // with nothing behind it
+	head.Set("Cache-Control", "no-store, no-transform")
+	head.Set("X-Accel-Buffering", "no")
+	var start []byte
+	if padding {
+		start = AppendPadding(start)
+	}
+	start = AppendRetry(start, h.retry())
+	for i := range first.Items {
+		start = encoder.Append(start, &first.Items[i])
+	}
+	if pumpable(r) {
+		return h.pump(w, req.Heartbeat, sub, encoder, start)
+	}
+	defer sub.Close()
+	w.WriteHeader(http.StatusOK)
 	c := &conn{
 		h:         h,
 		out:       w,
 		control:   http.NewResponseController(w),
 		http2:     r.ProtoMajor == 2,
-		encoder:   NewEncoder(names, asJSON, h.o.Problem),
+		encoder:   encoder,
 		heartbeat: req.Heartbeat,
 	}
-	// Before the first byte: whoever has seen the answer misses nothing more.
-	sub := h.o.Broker.Subscribe(req.Channels)
-	defer sub.Close()
-
-	head := w.Header()
-	head.Set("Content-Type", "text/event-stream") // with nothing behind it
-	head.Set("Cache-Control", "no-store, no-transform")
-	head.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
-	c.run(r.Context(), sub, padding)
+	c.run(r.Context(), sub, start)
 	panic(http.ErrAbortHandler)
+}
+
+// firstWait is how long an answer may wait to learn whether the channels have
+// ended at the client's cursor.
+const firstWait = 250 * time.Millisecond
+
+// first is what a client that comes back is told first; nothing for others, who
+// are answered without waiting for the log. ended: its cursor is the end of all
+// its channels, and there is nothing more to tell. A 204 then stops a browser's
+// EventSource for good (WHATWG HTML, 9.2.3).
+func (h *Handler) first(ctx context.Context, sub *delivery.Subscription, channels []delivery.Channel) (b delivery.Batch, ended bool) {
+	for _, c := range channels {
+		if pos, ok := c.Start.Cursor(); !ok || pos == stream.Earliest {
+			return b, false
+		}
+	}
+	timeout := time.NewTimer(firstWait)
+	defer timeout.Stop()
+	for {
+		if b = sub.Next(batchBytes); len(b.Items) > 0 || b.Done {
+			break
+		}
+		select {
+		case <-sub.Wake():
+			continue
+		case <-timeout.C:
+		case <-ctx.Done():
+		}
+		return b, false
+	}
+	if !b.Done {
+		return b, false
+	}
+	for i := range b.Items {
+		switch b.Items[i].Kind {
+		case delivery.Ready, delivery.End:
+			ended = true
+		default:
+			return b, false
+		}
+	}
+	return b, ended
 }
 
 // readParams reads what this transport adds to a request.
@@ -119,15 +180,10 @@ type conn struct {
 
 // run writes what the subscription has until it is done, the client is gone or
 // does not take it.
-func (c *conn) run(ctx context.Context, sub *delivery.Subscription, padding bool) {
+func (c *conn) run(ctx context.Context, sub *delivery.Subscription, start []byte) {
 	// A read deadline of the server's would end a connection that only listens.
 	_ = c.control.SetReadDeadline(time.Time{})
-	if c.write(func(b []byte) []byte {
-		if padding {
-			b = AppendPadding(b)
-		}
-		return AppendRetry(b, c.h.retry())
-	}) != nil {
+	if c.send(start) != nil {
 		return
 	}
 	silence := time.NewTimer(c.heartbeat)

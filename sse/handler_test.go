@@ -34,19 +34,20 @@ type world struct {
 	log    *memlog.Log
 	broker *delivery.Broker
 	url    string
-	ended  chan struct{} // one for each stream that the server ended
 }
 
 func newWorld(t *testing.T, o Options) *world {
 	log := memlog.New(memlog.Options{})
-	w := &world{t: t, log: log, broker: delivery.New(log, delivery.Options{}), ended: make(chan struct{}, 100)}
+	w := &world{t: t, log: log, broker: delivery.New(log, delivery.Options{})}
 	o.Broker, o.Problem = w.broker, problem
 	h := New(o)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		req, err := delivery.ParseRequest(r.URL.RawQuery, r.Header.Get("Last-Event-ID"), delivery.RequestRules{Now: log.Now(), LostCursor: true})
 		if err == nil {
-			defer func() { w.ended <- struct{}{} }()
 			err = h.Serve(out, r, req)
+		}
+		if err == nil {
+			return // the connection is a pump's
 		}
 		http.Error(out, err.Error(), http.StatusBadRequest)
 	}))
@@ -62,6 +63,11 @@ func newWorld(t *testing.T, o Options) *world {
 		require.NoError(t, log.Close())
 	})
 	return w
+}
+
+// gone waits until no stream is left.
+func (w *world) gone() {
+	require.Eventually(w.t, func() bool { return w.broker.Stats().Subscriptions == 0 }, 30*time.Second, time.Millisecond)
 }
 
 func (w *world) publish(channel, payload string) stream.ID {
@@ -278,7 +284,7 @@ func TestClientLeaves(t *testing.T) {
 		c.next("rejoin.ready")
 		require.Equal(t, 1, w.broker.Stats().Subscriptions)
 		require.NoError(t, c.resp.Body.Close())
-		<-w.ended
+		w.gone()
 		require.Zero(t, w.broker.Stats().Subscriptions)
 	})
 	t.Run("half close", func(t *testing.T) {
@@ -290,7 +296,7 @@ func TestClientLeaves(t *testing.T) {
 		_, err = bufio.NewReader(conn).ReadString('\n')
 		require.NoError(t, err)
 		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
-		<-w.ended
+		w.gone()
 	})
 }
 
@@ -311,7 +317,7 @@ func TestStuckReader(t *testing.T) {
 				}
 			}
 		})
-		<-w.ended
+		w.gone()
 		cancel()
 		wg.Wait()
 		require.Zero(t, w.broker.Stats().Subscriptions)
@@ -443,7 +449,6 @@ func TestWriteError(t *testing.T) {
 func TestManyLeaveAtOnce(t *testing.T) {
 	const readers = 300
 	w := newWorld(t, Options{})
-	w.ended = make(chan struct{}, readers)
 	addr := strings.TrimPrefix(w.url, "http://")
 	conns := make([]net.Conn, readers)
 	for i := range conns {
@@ -471,10 +476,36 @@ func TestManyLeaveAtOnce(t *testing.T) {
 	for _, c := range conns {
 		require.NoError(t, c.Close())
 	}
-	for range readers {
-		<-w.ended
-	}
+	w.gone()
 	close(stop)
 	wg.Wait()
 	require.Zero(t, w.broker.Stats().Subscriptions)
+}
+
+// A browser that comes back to channels that have all ended at its cursor is
+// told so by the one status that stops it; anybody with something to be told is
+// answered with a stream.
+func TestNoContentAtTheEnd(t *testing.T) {
+	w := newWorld(t, Options{})
+	protocols(t, func(t *testing.T, hc *http.Client) {
+		name := fmt.Sprintf("job%p", hc)
+		first := w.publish(name, "half")
+		end, err := w.log.Append(t.Context(), stream.Message{Channel: name, End: stream.EndAlone})
+		require.NoError(t, err)
+		status := func(query, cursor string) int {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/?"+query, nil)
+			require.NoError(t, err)
+			req.Header.Set("Last-Event-ID", cursor)
+			resp, err := hc.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			return resp.StatusCode
+		}
+		require.Equal(t, 204, status("channel="+name, end.ID.String()))
+		require.Equal(t, 200, status("channel="+name, first.String()))
+		require.Equal(t, 200, status("channel="+name, "earliest"))
+		require.Equal(t, 200, status("channel="+name, ""))
+		require.Equal(t, 200, status("channel="+name+"&channel=other&format=json", "1~"))
+	})
+	w.gone()
 }
