@@ -128,7 +128,7 @@ func (g *Generator) judge(call Delays) {
 	limit(g.WakeLateP99MS >= ms(lateWake),
 		"it woke up to %.0f ms late for a message (p99): it had too little CPU", g.WakeLateP99MS)
 	limit(g.BehindMaxMS >= ms(farBehind),
-		"publishing fell up to %.0f ms behind its schedule, one call taking %.1f ms (p99): the rate was not steady; with several channels more --publishers help", g.BehindMaxMS, call.P99)
+		"the schedule slipped by up to %.0f ms: one connection publishes on a channel, and its calls took %.1f ms (p99); more --publishers help while there are more channels", g.BehindMaxMS, call.P99)
 }
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
