@@ -17,7 +17,6 @@ var readChecks = []Check{
 	{Name: "delete, seen by the other client", Run: deleted},
 	{Name: "trimmed by count, served exactly", Run: trimmedByCount},
 	{Name: "trimmed by age, served exactly", Run: trimmedByAge},
-	{Name: "a silent channel is forgotten", Run: forgotten},
 }
 
 func readNeverUsed(ctx context.Context, new New) error {
@@ -170,9 +169,9 @@ func placed(ctx context.Context, new New) error {
 			placed bool
 		}{
 			{stream.Earliest, true}, {stream.BeforeFirst, true}, // below everything
+			{stream.ID{MS: ids[0].MS - 1, N: 99}, true},
 			{ids[0], true}, {ids[1], true}, // trimmed
 			{ids[2], true}, {ids[3], true}, {ids[4], true}, // served
-			{stream.ID{MS: ids[2].MS - 1, N: 99}, true}, // below the oldest, whatever it is
 			{beside(ids[4]), false}, {stream.MaxID, false}, {stream.ID{MS: ids[4].MS + 1, N: 5}, false},
 		} {
 			p, err := l[0].Read(ctx, stream.Query{Channel: "a", After: tt.after, Limit: 10})
@@ -327,38 +326,5 @@ func trimmedByAge(ctx context.Context, new New) error {
 				same("told of what is too old", verdict(stream.Resume(stream.BeforeFirst, p)), verdict(stream.Verdict{Gap: &gap, From: ids[1]})),
 			)
 		})
-	})
-}
-
-func forgotten(ctx context.Context, new New) error {
-	r := stream.Retention{MaxAge: 50 * time.Millisecond, ChannelTTL: 200 * time.Millisecond}
-	return with(new, Options{Retention: r}, 2, func(_ Store, l []stream.Log) error {
-		start := time.Now()
-		ids, err := publish(ctx, l[0], "a", "1", "2")
-		if err != nil {
-			return err
-		}
-		err = eventually(ctx, func() (bool, error) {
-			b, err := l[1].Bounds(ctx, "a")
-			if d := time.Since(start); b.Last.IsZero() && d < r.ChannelTTL-5*time.Millisecond {
-				return false, fmt.Errorf("forgotten after %v, within the %v", d, r.ChannelTTL)
-			}
-			return b.Last.IsZero(), err
-		})
-		if err != nil {
-			return err
-		}
-		p, err := l[1].Read(ctx, stream.Query{Channel: "a", After: ids[1], Limit: 10})
-		if v := stream.Resume(ids[1], p); err != nil || v.Gap == nil || v.Gap.Reason != stream.Reset || v.From != stream.BeforeFirst {
-			return fmt.Errorf("told with nothing left: %+v, %v, want reset", v, err)
-		}
-		if _, err := publish(ctx, l[0], "a", "3"); err != nil {
-			return err
-		}
-		p, err = l[1].Read(ctx, stream.Query{Channel: "a", After: ids[1], Limit: 10})
-		if v := stream.Resume(ids[1], p); err != nil || v.Gap == nil || v.Gap.Reason != stream.Reset || v.Gap.Next.IsZero() {
-			return fmt.Errorf("told of the new life: %+v, %v, want reset", v.Gap, err)
-		}
-		return same("the new life", payloads(p), []string{"3"})
 	})
 }
