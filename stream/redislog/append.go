@@ -24,10 +24,6 @@ var (
 	deleteLua string
 )
 
-// slack is how much longer a stream is stored than its last message is served,
-// for clocks that differ, and the small key longer than the stream.
-const slack = time.Minute
-
 // Append implements [stream.Log]. A lost answer is never tried again here: the
 // message might come twice.
 func (l *Log) Append(ctx context.Context, m stream.Message) (stream.Appended, error) {
@@ -75,13 +71,20 @@ func (l *Log) appendArgs(m stream.Message, known stream.ID) []any {
 	return []any{
 		m.Channel, m.Payload, m.Event, m.Key, messageHash(m),
 		known.MS, known.N,
-		r.MaxMessages, r.MaxAge.Milliseconds(),
-		(r.MaxAge + slack).Milliseconds(), smallTTL(r).Milliseconds(), l.opts.IdempotencyTTL.Milliseconds(),
+		r.MaxMessages, max(1, r.MaxAge.Milliseconds()),
+		streamTTL(r).Milliseconds(), smallTTL(r).Milliseconds(), max(1, l.opts.IdempotencyTTL.Milliseconds()),
 		l.clock.Load(),
 	}
 }
 
-func smallTTL(r stream.Retention) time.Duration { return max(r.ChannelTTL, r.MaxAge+2*slack) }
+// streamTTL is how long a silent channel's stream is stored: somewhat longer than
+// its last message is served.
+func streamTTL(r stream.Retention) time.Duration { return r.MaxAge + slack(r) }
+
+// smallTTL is how long a silent channel is remembered; longer than its stream.
+func smallTTL(r stream.Retention) time.Duration { return max(r.ChannelTTL, streamTTL(r)+slack(r)) }
+
+func slack(r stream.Retention) time.Duration { return min(time.Minute, r.MaxAge/10+time.Millisecond) }
 
 // messageHash tells two messages of one idempotency key apart; the lengths keep
 // the three texts from running into each other.

@@ -16,7 +16,7 @@ import (
 //
 // What the small key says is read first, or in the same pipeline before the
 // entries: then a message between the two is an entry beyond last, never a hole
-// below it.
+// below it. A Follow that reaches the end needs none: its last entry is the last.
 type look struct {
 	q    stream.Query
 	log  *Log
@@ -34,10 +34,12 @@ type look struct {
 	oldest *scan // the oldest entry served
 
 	pending []stream.Entry // read by main, not yet judged
+	waiting int            // their bytes
 	seen    uint64         // N of the newest entry an upward scan has read
 	bytes   int            // of page.Entries
 	full    bool           // the page is; one more served entry means More
 	doubt   bool           // whether After is placed is still open
+	behind  bool           // a Follow that does not reach the end
 	done    bool
 }
 
@@ -77,21 +79,15 @@ func (k *look) expected() int {
 // ask adds this round's commands.
 func (k *look) ask(ctx context.Context, p redis.Pipeliner) {
 	stream := k.log.keys.stream(k.q.Channel)
-	if !k.q.Follow && k.stored == nil {
-		if k.small == nil {
-			k.small = p.Get(ctx, k.log.keys.small(k.q.Channel))
-			if k.size == 0 {
-				return // it tells the size of what comes next
-			}
-		} else {
-			if k.newest == nil {
-				k.info = p.XInfoStream(ctx, stream)
-				k.newest = &scan{key: stream, down: true, from: "+", to: "-", want: 1, take: k.takeNewest}
-			}
-			if !k.newest.done {
-				k.newest.ask(ctx, p)
-			}
+	switch {
+	case k.stored != nil || k.q.Follow && !k.behind:
+	case k.small == nil:
+		k.small = p.Get(ctx, k.log.keys.small(k.q.Channel))
+		if k.size == 0 {
+			return // it tells the size of what comes next
 		}
+	default:
+		k.askLost(ctx, p, stream)
 	}
 	if k.main == nil {
 		k.begin(stream)
@@ -100,6 +96,17 @@ func (k *look) ask(ctx context.Context, p redis.Pipeliner) {
 		if s != nil && !s.done {
 			s.ask(ctx, p)
 		}
+	}
+}
+
+// askLost asks for what stands in for a missing small key.
+func (k *look) askLost(ctx context.Context, p redis.Pipeliner, key string) {
+	if k.newest == nil {
+		k.info = p.XInfoStream(ctx, key)
+		k.newest = &scan{key: key, down: true, from: "+", to: "-", want: 1, take: k.takeNewest}
+	}
+	if !k.newest.done {
+		k.newest.ask(ctx, p)
 	}
 }
 
@@ -145,11 +152,14 @@ func (k *look) answer() error {
 			s.cmd = nil
 		}
 	}
-	if k.main == nil || !k.q.Follow && k.stored == nil {
-		return nil
+	switch {
+	case k.main == nil:
+	case k.stored != nil || k.q.Follow && k.main.end:
+		k.judge()
+		k.settle()
+	case k.q.Follow && k.main.done:
+		k.behind = true // there is more: only the small key tells what is still served
 	}
-	k.judge()
-	k.settle()
 	return nil
 }
 
@@ -240,25 +250,31 @@ func (k *look) takeMain(r raw) bool {
 	}
 	k.pending, k.seen = append(k.pending, e), e.ID.N
 	k.log.known.heard(k.q.Channel, e.ID, len(e.Payload)+len(e.Event)+len(e.Key))
-	if k.q.Follow || k.stored != nil {
+	if k.stored != nil {
 		return k.judge()
 	}
-	return len(k.pending) > k.q.Limit
+	full := len(k.pending) > k.q.Limit || k.q.MaxBytes > 0 && k.waiting >= k.q.MaxBytes
+	k.waiting += e.Bytes()
+	return full
 }
 
 // judge moves pending entries that are served into the page until it is full,
 // and reports whether that is decided.
 func (k *look) judge() (enough bool) {
-	for _, e := range k.pending {
-		if k.stored != nil && k.stored.last.Less(e.ID) {
-			k.stored.last, k.stored.life = e.ID, e.Life // appended since
+	last := k.last()
+	for i := range k.pending {
+		if e := &k.pending[i]; last.Less(e.ID) {
+			last = e.ID
+			if k.stored != nil {
+				k.stored.last, k.stored.life = e.ID, e.Life // appended since
+			}
 		}
 	}
 	for i := range k.pending {
 		e := &k.pending[i]
 		switch {
 		case k.page.More:
-		case !k.served(e):
+		case !k.served(e, last):
 		case k.full:
 			k.page.More = true
 		default:
@@ -267,21 +283,24 @@ func (k *look) judge() (enough bool) {
 			k.full = len(k.page.Entries) == k.q.Limit || k.q.MaxBytes > 0 && k.bytes >= k.q.MaxBytes
 		}
 	}
-	k.pending = k.pending[:0]
+	k.pending, k.waiting = k.pending[:0], 0
 	return k.page.More
 }
 
+// last is the channel's last id as far as it is known.
+func (k *look) last() stream.ID {
+	if k.stored != nil {
+		return k.stored.last
+	}
+	return stream.ID{}
+}
+
 // served reports whether retention and the last delete let an entry be seen.
-// Without the state (Follow) only age counts: the reader follows from a place
-// where it has read everything.
-func (k *look) served(e *stream.Entry) bool {
-	if e.ID.Less(k.aged) {
+func (k *look) served(e *stream.Entry, last stream.ID) bool {
+	if e.ID.Less(k.aged) || k.stored != nil && !k.stored.floor.Less(e.ID) {
 		return false
 	}
-	if k.stored == nil {
-		return true
-	}
-	return k.stored.floor.Less(e.ID) && e.ID.N+uint64(k.keep.MaxMessages) > k.stored.last.N
+	return e.ID.N+uint64(k.keep.MaxMessages) > last.N
 }
 
 // settle decides what is left to ask.
@@ -333,7 +352,7 @@ func (k *look) takeOldest(r raw) bool {
 	if ours {
 		k.seen = e.ID.N
 	}
-	if !ours || !k.served(&e) {
+	if !ours || !k.served(&e, k.last()) {
 		return false
 	}
 	k.page.Oldest = e.ID
@@ -345,7 +364,7 @@ func (k *look) finish() {
 	if k.main.down {
 		slices.Reverse(k.page.Entries)
 	}
-	if k.stored != nil {
+	if k.stored != nil && !k.q.Follow {
 		k.page.Last, k.page.Life, k.page.Floor = k.stored.last, k.stored.life, k.stored.floor
 		k.log.known.heard(k.q.Channel, k.stored.last, k.stored.size)
 	}

@@ -1,0 +1,140 @@
+package redislog_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"rejoin/stream"
+	"rejoin/stream/logtest"
+	"rejoin/stream/redislog"
+	"rejoin/stream/redislog/redistest"
+)
+
+func TestLog(t *testing.T)   { logtest.Run(t, newStores(t)) }
+func TestModel(t *testing.T) { logtest.Model(t, newStores(t)) }
+
+// newStores makes stores on one Redis, each under a prefix of its own.
+func newStores(t *testing.T) logtest.New {
+	s := redistest.Start(t)
+	var n atomic.Int64
+	return func(o logtest.Options) (logtest.Store, error) {
+		return &store{
+			server: s,
+			client: redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true}),
+			options: redislog.Options{
+				URL: s.URL(), Prefix: fmt.Sprint("store", n.Add(1)), IdempotencyTTL: o.IdempotencyTTL,
+				Retention: func(string) stream.Retention { return o.Retention },
+			}.WithScript(o.Script),
+		}, nil
+	}
+}
+
+// store is one prefix of the server.
+type store struct {
+	server  *redistest.Server
+	client  *redis.Client
+	options redislog.Options
+}
+
+func (s *store) Open() (stream.Log, error) { return redislog.Open(context.Background(), s.options) }
+func (s *store) Faults() logtest.Faults    { return s }
+
+func (s *store) Close() error {
+	err := s.drop(s.options.Prefix + ":*")
+	_ = s.client.Close()
+	return err
+}
+
+func (s *store) Forget(l stream.Log, channel string) { l.(*redislog.Log).Forget(channel) }
+func (s *store) SetClock(l stream.Log, ms uint64)    { l.(*redislog.Log).SetClock(ms) }
+func (s *store) Wipe(channel string) error           { return s.drop(s.all(channel)...) }
+func (s *store) LoseMessages(channel string) error   { return s.do("DEL", s.key("c", channel)) }
+func (s *store) LoseState(channel string) error      { return s.do("DEL", s.key("m", channel)) }
+func (s *store) Remove(channel string, id stream.ID) error {
+	return s.do("XDEL", s.key("c", channel), id.String())
+}
+func (s *store) Trim(channel string, first stream.ID) error {
+	return s.do("XTRIM", s.key("c", channel), "MINID", first.String())
+}
+
+func (s *store) AddForeign(channel string, id stream.ID) error {
+	at := id.String()
+	if id.IsZero() {
+		at = "*"
+	}
+	err := s.do("XADD", s.key("c", channel), at, "foreign", "entry")
+	if err != nil && strings.Contains(err.Error(), "equal or smaller") {
+		return nil
+	}
+	return err
+}
+
+func (s *store) Save(channel string) (restore func() error, err error) {
+	ctx := context.Background()
+	type saved struct{ key, value string }
+	var all []saved
+	keys, err := s.find(s.all(channel)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		value, err := s.client.Dump(ctx, key).Result()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, saved{key, value})
+	}
+	return func() error {
+		if err := s.Wipe(channel); err != nil {
+			return err
+		}
+		for _, k := range all {
+			if err := s.client.Restore(ctx, k.key, 0, k.value).Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+func (s *store) key(kind, channel string) string {
+	p := stream.ChannelHash(channel) % 32
+	return fmt.Sprintf("%s:{%d}:%s:%s", s.options.Prefix, p, kind, channel)
+}
+
+// all are patterns of a channel's keys; no other channel's match.
+func (s *store) all(channel string) []string {
+	return []string{s.key("c", channel), s.key("m", channel), s.key("k", channel) + ",*"}
+}
+
+func (s *store) find(patterns ...string) (keys []string, err error) {
+	for _, p := range patterns {
+		found := []string{p}
+		if strings.HasSuffix(p, "*") {
+			if found, err = s.client.Keys(context.Background(), p).Result(); err != nil {
+				return nil, err
+			}
+		} else if n, err := s.client.Exists(context.Background(), p).Result(); err != nil || n == 0 {
+			found = nil
+		}
+		keys = append(keys, found...)
+	}
+	return keys, nil
+}
+
+func (s *store) drop(patterns ...string) error {
+	keys, err := s.find(patterns...)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return s.client.Del(context.Background(), keys...).Err()
+}
+
+func (s *store) do(args ...any) error {
+	return s.client.Do(context.Background(), args...).Err()
+}
