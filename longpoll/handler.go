@@ -1,0 +1,149 @@
+package longpoll
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"rejoin/delivery"
+	"rejoin/stream"
+)
+
+// Options of a Handler; the zero value of each but Broker is useful.
+type Options struct {
+	Broker *delivery.Broker
+	// RetryMin and RetryMax are between what a client is told to wait after a
+	// poll that failed (500 ms, 3 s), at random for each answer.
+	RetryMin, RetryMax time.Duration
+	// Stuck is how long a write may go without progress before the connection
+	// ends (10 s).
+	Stuck time.Duration
+}
+
+// Handler serves polls.
+type Handler struct{ o Options }
+
+// New makes a handler.
+func New(o Options) *Handler {
+	if o.RetryMin <= 0 {
+		o.RetryMin = 500 * time.Millisecond
+	}
+	if o.RetryMax < o.RetryMin {
+		o.RetryMax = max(o.RetryMin, 3*time.Second)
+	}
+	if o.Stuck <= 0 {
+		o.Stuck = 10 * time.Second
+	}
+	return &Handler{o: o}
+}
+
+// patience is how long a poll that has something waits for the rest of what is
+// there already, read from the log.
+const patience = time.Second
+
+// chunk is how many messages are taken at a time.
+const chunk = 64
+
+var errEnded = errors.New("this server is going away")
+
+// Serve answers a request that has been read, at once or when there is news. An
+// error means that nothing has been written and is to be answered in the form
+// asked for ([WriteError]): a [*delivery.RequestError], a channel that cannot be
+// read, or a log that is away when the client has no cursor to be sent back.
+//
+// A client that has gone is not answered: Serve panics with
+// [http.ErrAbortHandler].
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Request) error {
+	params, err := readParams(req.Params)
+	if err != nil {
+		return err
+	}
+	// A read deadline of the server's would end a poll that is held.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+
+	sub := h.o.Broker.Subscribe(req.Channels)
+	defer sub.Close()
+	p := newPoll(params, req.Channels)
+	if err := p.run(r.Context(), sub); err != nil {
+		if r.Context().Err() != nil {
+			panic(http.ErrAbortHandler)
+		}
+		return err
+	}
+	head, cursor := w.Header(), p.cursor()
+	head.Set("Last-Event-ID", cursor)
+	if p.over && !p.allEnded() {
+		head.Set("Connection", "close") // the next poll is for another server
+	}
+	if err := h.write(w, params.form, p.parts(cursor, h.retry())); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	sub.Answered(p.messages)
+	return nil
+}
+
+// run gathers until there is an answer; ctx is the client's.
+//
+// A parked poll is woken by its channels and by one timer; it asks the log for
+// nothing.
+func (p *poll) run(ctx context.Context, sub *delivery.Subscription) error {
+	end := time.Now().Add(p.timeout)
+	var timer *time.Timer // for end, then for the end of gathering
+	gathering := false
+	for {
+		p.next(sub)
+		switch {
+		case p.err != nil && !p.news:
+			return p.err
+		case p.full || p.err != nil || p.over:
+			return p.settled()
+		case p.more:
+			continue
+		case p.standing != delivery.Behind && p.positioned() && (!p.hold || p.news && p.wait == 0):
+			return nil
+		}
+		if timer == nil {
+			timer = time.NewTimer(p.timeout)
+			defer timer.Stop()
+		}
+		if p.news && !gathering && p.positioned() {
+			gathering = true
+			window := patience
+			if p.wait > 0 {
+				window = p.wait
+			}
+			timer.Reset(min(window, time.Until(end)))
+		}
+		select {
+		case <-sub.Wake():
+		case <-timer.C:
+			p.late = true
+			return p.settled()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// settled is the error of a poll that must be answered now and has no position
+// to answer with.
+func (p *poll) settled() error {
+	switch {
+	case p.positioned():
+		return nil
+	case p.err != nil:
+		return p.err
+	case p.over:
+		return &stream.Error{Op: "poll", Kind: stream.ErrUnavailable, Err: errEnded}
+	}
+	return &stream.Error{Op: "poll", Kind: stream.ErrUnavailable}
+}
+
+// retry is a random time from RetryMin to RetryMax, so that clients that were
+// cut off together come back one by one.
+func (h *Handler) retry() time.Duration {
+	spread := (h.o.RetryMax - h.o.RetryMin).Milliseconds()
+	return h.o.RetryMin + time.Duration(rand.Int64N(spread+1))*time.Millisecond
+}
