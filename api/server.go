@@ -48,5 +48,5 @@ func detectDeath(ctx context.Context, heartbeat time.Duration) {
 	// An error means that the connection is gone, or that the system lacks the
 	// option; the write deadline is still there.
 	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: heartbeat, Interval: heartbeat / 3, Count: 3})
-	_ = setUserTimeout(tcp, 2*heartbeat)
+	_ = setUserTimeout(tcp, heartbeat)
 }

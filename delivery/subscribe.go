@@ -64,7 +64,7 @@ type Meter interface {
 	// Arrived: an entry was read from the log so long after its publish time.
 	Arrived(afterPublish time.Duration)
 	// Delivered: n messages of one write went out, the oldest of them so long
-	// after it arrived here, or was asked for by this reader.
+	// after it arrived here, or after this reader came if that was later.
 	Delivered(n int, afterArrival time.Duration)
 	// GapTold: a reader was told a gap.
 	GapTold(reason stream.Reason)

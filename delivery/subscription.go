@@ -15,6 +15,7 @@ import (
 // called from anywhere, Next by one goroutine at a time.
 type Subscription struct {
 	b      *Broker
+	born   time.Time
 	wake   chan struct{}          // one slot, never closed
 	outlet atomic.Pointer[Outlet] // is poked instead of wake, once there is one
 
@@ -41,7 +42,7 @@ var (
 )
 
 func newSubscription(b *Broker) *Subscription {
-	return &Subscription{b: b, wake: make(chan struct{}, 1)}
+	return &Subscription{b: b, born: time.Now(), wake: make(chan struct{}, 1)}
 }
 
 // Add begins reading a channel more. Subscribed, with the tag, is told in its
@@ -322,7 +323,11 @@ func (s *Subscription) Delivered(batch Batch) {
 		}
 	}
 	if n > 0 {
-		s.b.o.Meter.Delivered(n, time.Since(first.Arrived))
+		from := first.Arrived
+		if from.Before(s.born) {
+			from = s.born
+		}
+		s.b.o.Meter.Delivered(n, time.Since(from))
 	}
 }
 

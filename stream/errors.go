@@ -20,6 +20,9 @@ var (
 	ErrConflict = errors.New("idempotency key already used for another message")
 	// ErrEnded: the channel was ended; nothing was appended.
 	ErrEnded = errors.New("channel has ended")
+	// ErrNotAttempted: this message of several was not appended, since the
+	// outcome of one before it on the same channel is unknown.
+	ErrNotAttempted = errors.New("not attempted")
 	// ErrClosed: this Log or Session was closed here.
 	ErrClosed = errors.New("log closed")
 )

@@ -65,6 +65,26 @@ type Session interface {
 	Close()
 }
 
+// Result is the outcome of one message of several.
+type Result struct {
+	Appended
+	Err error
+}
+
+// ChannelQuery asks for names of channels that have messages retained.
+type ChannelQuery struct {
+	Match  Pattern // the zero value: all
+	Cursor string  // where the page before ended; "" to begin
+	Limit  int     // about so many names, ≥ 1
+}
+
+// ChannelPage is a page of names, in no order that is promised. Next is "" on
+// the last page; a page may be empty and not be the last.
+type ChannelPage struct {
+	Names []string
+	Next  string
+}
+
 // Mark announces that a channel changed.
 type Mark struct {
 	Channel string

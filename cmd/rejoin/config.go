@@ -47,6 +47,9 @@ func loadConfig(cmd *cobra.Command) (*config.Config, *rules, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkRedisURL(c); err != nil {
+		return nil, nil, err
+	}
 	r, err := newRules(c)
 	return c, r, err
 }

@@ -127,7 +127,7 @@ func newServer(ctx context.Context, c *config.Config, r *rules, logger zerolog.L
 		return nil, err
 	}
 	metrics := api.NewMetrics()
-	if s.log, err = openLog(ctx, c, r, metrics); err != nil {
+	if s.log, err = openLog(ctx, c, r, metrics, logger); err != nil {
 		return nil, err
 	}
 	s.broker = delivery.New(s.log, delivery.Options{
