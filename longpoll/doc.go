@@ -15,7 +15,8 @@
 //	write.go    an answer or an error in the form that was asked for
 //	jsonp.go    callback names, JSON as ASCII
 //
-// A Handler is safe for concurrent use; a poll belongs to one goroutine. A
-// script element sends the site's cookies, whoever's page it stands on:
-// whoever authenticates must not count them where [IsJSONP] says so.
+// A Handler is safe for concurrent use; a poll belongs to one goroutine.
+//
+// A script element sends this site's cookies from a page of any other: whoever
+// authenticates must not count them where [IsJSONP] says so.
 package longpoll

@@ -53,6 +53,10 @@ var errEnded = errors.New("this server is going away")
 // asked for ([WriteError]): a [*delivery.RequestError], a channel that cannot be
 // read, or a log that is away when the client has no cursor to be sent back.
 //
+// While the broker drains, a poll that is held is answered at a moment of its own
+// within the window, and its connection closed: clients that ask again at once
+// are spread over the servers that stay.
+//
 // A client that has gone is not answered: Serve panics with
 // [http.ErrAbortHandler].
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Request) error {
