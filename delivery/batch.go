@@ -47,6 +47,7 @@ const (
 	Subscribed        // a channel that was added; before its messages
 	Unsubscribed      // a channel that was removed; nothing of it comes behind
 	Move              // this server goes: reconnect within Within
+	Expired           // the client's right to read has ended, and so has the subscription
 	Error             // Err ends the subscription
 )
 

@@ -1,8 +1,9 @@
 package delivery
 
 import (
+	"errors"
 	"net"
-	"sync"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -17,54 +18,47 @@ const (
 	waiterPiece = 16 << 10
 )
 
-// Framer turns what a subscription has into the bytes of one connection. It is
-// called by one goroutine at a time, in the order of the writes.
+// Framer turns what a subscription has into the bytes of one connection. Its
+// methods are called by one goroutine at a time, in the order of the writes.
 type Framer interface {
-	// Frames adds the frames of the items.
+	// Mail adds what was posted to the connection since it was last asked (see
+	// [Outlet.Poke]); last: the connection is closed behind it.
+	Mail(p *Pieces) (last bool)
+	// Frames adds the frames of the items, a whole frame or several in a piece.
 	Frames(p *Pieces, items []Item)
 	// Beat adds a sign of life.
 	Beat(p *Pieces)
-	// Reply adds the answer to what the client sent, as [Outlet.Reply] was given.
-	Reply(p *Pieces, reply any)
-	// Farewell adds what is said before the connection is closed, if anything.
-	Farewell(p *Pieces, why Farewell)
+	// Farewell adds what is said behind the items of the last batch, if anything.
+	Farewell(p *Pieces, items []Item)
 }
-
-// Farewell is why a connection is closed from here.
-type Farewell struct {
-	Why FarewellReason
-	// Code and Text are a transport's own, for Dismissed.
-	Code int
-	Text string
-}
-
-// FarewellReason is why a connection is closed from here.
-type FarewellReason uint8
-
-// The reasons.
-const (
-	Finished  FarewellReason = iota // the subscription is done: Move, End or Error was told
-	Dismissed                       // the transport said so
-)
 
 // OutletOptions say how a connection is served.
 type OutletOptions struct {
 	Framer    Framer
 	Head      []byte        // written first: the handshake's answer
 	Heartbeat time.Duration // a sign of life after so long without a byte sent
-	// Answer: the sign of life wants an answer; without a byte from the client
-	// within another heartbeat the connection ends.
-	Answer bool
-	Stuck  time.Duration // without progress for so long the connection ends
-	// Receive takes what the client sends; an error ends the connection at once.
-	// Nil: it is read and thrown away. Buffered came with the handshake.
-	Receive  func([]byte) error
+	Stuck     time.Duration // without progress for so long the connection ends
+	// LastWords are tried, behind the piece under way, on a connection that ends
+	// because it is stuck.
+	LastWords []byte
+	// Linger is how long the client may take to close, once the last byte was
+	// sent; 0: it is closed at once.
+	Linger time.Duration
+	// Unanswered: signs of life want an answer. It is called when not a byte came
+	// within another heartbeat. Nil: they do not.
+	Unanswered func()
+	// Receive takes what the client sends, Buffered first, which came with the
+	// handshake. It returns false when the client has said its last word. Nil: it
+	// is read and thrown away.
+	Receive  func([]byte) bool
 	Buffered []byte
+	// Closed is called once, when the connection has been closed.
+	Closed func()
 }
 
 // Outlet is a hijacked TCP connection in a pump's care. One writer at a time
 // owns it: the pump, or, while the socket is full, a waiter. Everybody else only
-// posts.
+// posts and pokes.
 type Outlet struct {
 	o     OutletOptions
 	conn  *net.TCPConn
@@ -76,24 +70,21 @@ type Outlet struct {
 
 	queued  atomic.Bool // in the pump's queue
 	waiting atomic.Bool // a waiter owns it
+	beat    atomic.Bool // a sign of life is due
 	closed  atomic.Bool
 	written atomic.Int64 // when a byte was last sent, Unix ns
 	asked   atomic.Int64 // when a sign of life that wants an answer was sent; 0: answered
-
-	// mu guards the following: what others post.
-	mu      sync.Mutex
-	beat    bool
-	replies []any
-	bye     *Farewell
+	last    bool         // the last byte was sent; the writer's own
 }
 
-// maxReplies bounds what a client can make the server remember.
-const maxReplies = 64
+// lastWordsFor is how long a stuck client may take for the last it is sent.
+const lastWordsFor = 2 * time.Second
 
 // Attach gives a connection to a pump and returns at once. The pump writes what
 // the subscription has, and closes both when either ends. It reports whether
-// there is a pump for this system; if not, nothing was done.
-func (b *Broker) Attach(conn *net.TCPConn, sub *Subscription, o OutletOptions) bool {
+// there is a pump for this system; if not, nothing was done. attached, if not
+// nil, is given the outlet before anything is written or read.
+func (b *Broker) Attach(conn *net.TCPConn, sub *Subscription, o OutletOptions, attached func(*Outlet)) bool {
 	if !CanPump {
 		return false
 	}
@@ -115,42 +106,28 @@ func (b *Broker) Attach(conn *net.TCPConn, sub *Subscription, o OutletOptions) b
 		b.mu.Unlock()
 		conn.Close()
 		sub.Close()
+		if o.Closed != nil {
+			o.Closed()
+		}
 		return true
 	}
 	b.pumps.once.Do(func() { b.pumps.start(b) })
 	b.pumps.least().enter(out, first)
+	if attached != nil {
+		attached(out)
+	}
 	b.pumps.wg.Go(out.receive)
 	sub.outlet.Store(out)
 	b.mu.Unlock()
-	out.poke()
+	out.Poke()
 	return true
 }
 
-// poke queues the outlet, once.
-func (o *Outlet) poke() {
+// Poke has the pump look at the connection soon.
+func (o *Outlet) Poke() {
 	if !o.queued.Swap(true) {
 		o.pump.push(o)
 	}
-}
-
-// Reply has the framer answer the client, between frames.
-func (o *Outlet) Reply(reply any) {
-	o.mu.Lock()
-	if len(o.replies) < maxReplies {
-		o.replies = append(o.replies, reply)
-	}
-	o.mu.Unlock()
-	o.poke()
-}
-
-// Dismiss closes the connection after the frame under way, with a farewell.
-func (o *Outlet) Dismiss(why Farewell) {
-	o.mu.Lock()
-	if o.bye == nil {
-		o.bye = &why
-	}
-	o.mu.Unlock()
-	o.poke()
 }
 
 // serve writes what there is without blocking. Only the pump calls it.
@@ -160,11 +137,11 @@ func (o *Outlet) serve(w *writing, now time.Time) {
 		return // still queued: the waiter, when done, pushes it again
 	}
 	o.queued.Store(false)
-	if o.closed.Load() {
+	if o.last || o.closed.Load() {
 		return
 	}
 	p.reset()
-	last := o.gather(w)
+	o.last = o.gather(w)
 	if p.size > 0 {
 		n, err := writePieces(o.raw, p.list)
 		switch {
@@ -175,35 +152,27 @@ func (o *Outlet) serve(w *writing, now time.Time) {
 			o.waiting.Store(true)
 			o.queued.Store(true)
 			rest := p.rest(n)
-			o.sub.b.pumps.wg.Go(func() { o.wait(rest, last) })
+			o.sub.b.pumps.wg.Go(func() { o.wait(rest) })
 			return
 		}
 		o.written.Store(now.UnixNano())
 	}
-	if last {
-		o.shut()
+	if o.last {
+		o.finish()
 	}
 }
 
-// gather collects the next write; last: the connection is to be closed behind it.
+// gather collects the next write; last: there is nothing behind it.
 func (o *Outlet) gather(w *writing) (last bool) {
 	p := &w.Pieces
 	if o.o.Head != nil {
 		p.Shared(o.o.Head)
 		o.o.Head = nil
 	}
-	o.mu.Lock()
-	beat, replies, bye := o.beat, o.replies, o.bye
-	o.beat, o.replies = false, nil
-	o.mu.Unlock()
-	for _, r := range replies {
-		o.o.Framer.Reply(p, r)
-	}
-	if bye != nil {
-		o.o.Framer.Farewell(p, *bye)
+	if o.o.Framer.Mail(p) {
 		return true
 	}
-	if beat {
+	if o.beat.Swap(false) {
 		o.o.Framer.Beat(p)
 	}
 	batch := o.sub.next(w.items, outletBytes)
@@ -213,33 +182,39 @@ func (o *Outlet) gather(w *writing) (last bool) {
 		o.sub.Delivered(batch)
 	}
 	if batch.Done {
-		o.o.Framer.Farewell(p, Farewell{Why: Finished})
+		o.o.Framer.Farewell(p, batch.Items)
 		return true
 	}
 	if batch.More {
-		o.poke()
+		o.Poke()
 	}
 	return false
 }
 
 // wait writes the rest of a write that the socket did not take, with a deadline,
 // and hands the connection back to the pump.
-func (o *Outlet) wait(rest [][]byte, last bool) {
+func (o *Outlet) wait(rest [][]byte) {
 	for _, b := range rest {
 		for len(b) > 0 {
-			n := min(len(b), waiterPiece)
-			if o.conn.SetWriteDeadline(time.Now().Add(o.o.Stuck)) != nil {
-				o.shut()
-				return
-			}
-			if _, err := o.conn.Write(b[:n]); err != nil {
-				o.shut()
-				return
-			}
+			_ = o.conn.SetWriteDeadline(time.Now().Add(o.o.Stuck)) // closed: Write says so
+			n, err := o.conn.Write(b[:min(len(b), waiterPiece)])
 			b = b[n:]
+			if err == nil || n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+				continue
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) && len(o.o.LastWords) > 0 {
+				_ = o.conn.SetWriteDeadline(time.Now().Add(lastWordsFor))
+				_, _ = o.conn.Write(append(append([]byte(nil), b...), o.o.LastWords...))
+			}
+			o.shut()
+			return
 		}
 	}
-	if last || o.conn.SetWriteDeadline(time.Time{}) != nil {
+	if o.last {
+		o.finish()
+		return
+	}
+	if o.conn.SetWriteDeadline(time.Time{}) != nil {
 		o.shut()
 		return
 	}
@@ -248,19 +223,26 @@ func (o *Outlet) wait(rest [][]byte, last bool) {
 	o.pump.push(o) // it is still marked as queued
 }
 
-// receive reads what the client sends until it is gone.
+// finish is behind the last byte: the client may still close on its own.
+func (o *Outlet) finish() {
+	if o.o.Linger <= 0 || o.conn.SetReadDeadline(time.Now().Add(o.o.Linger)) != nil {
+		o.shut()
+	}
+}
+
+// receive reads what the client sends until it is gone, or has said its last
+// word and been answered.
 func (o *Outlet) receive() {
 	defer o.shut()
 	var buf [512]byte
 	data := o.o.Buffered
 	o.o.Buffered = nil
+	receive := o.o.Receive
 	for {
 		if len(data) > 0 {
 			o.asked.Store(0)
-			if o.o.Receive != nil {
-				if err := o.o.Receive(data); err != nil {
-					return
-				}
+			if receive != nil && !receive(data) {
+				receive = nil
 			}
 		}
 		n, err := o.conn.Read(buf[:])
@@ -273,20 +255,20 @@ func (o *Outlet) receive() {
 
 // sweep sees to signs of life.
 func (o *Outlet) sweep(now time.Time) {
-	if asked := o.asked.Load(); asked != 0 && now.UnixNano()-asked > int64(o.o.Heartbeat) {
-		o.shut()
+	beat := int64(o.o.Heartbeat)
+	if asked := o.asked.Load(); asked != 0 && now.UnixNano()-asked >= beat {
+		o.asked.Store(0)
+		o.o.Unanswered()
 		return
 	}
-	if o.waiting.Load() || now.UnixNano()-o.written.Load() < int64(o.o.Heartbeat) {
+	if o.waiting.Load() || now.UnixNano()-o.written.Load() < beat {
 		return
 	}
-	if o.o.Answer {
+	if o.o.Unanswered != nil {
 		o.asked.CompareAndSwap(0, now.UnixNano())
 	}
-	o.mu.Lock()
-	o.beat = true
-	o.mu.Unlock()
-	o.poke()
+	o.beat.Store(true)
+	o.Poke()
 }
 
 // shut closes the connection and its subscription, once.
@@ -297,4 +279,7 @@ func (o *Outlet) shut() {
 	o.conn.Close()
 	o.sub.Close()
 	o.pump.leave(o)
+	if o.o.Closed != nil {
+		o.o.Closed()
+	}
 }

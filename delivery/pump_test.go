@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,12 +39,10 @@ func (lineFramer) Frames(p *Pieces, items []Item) {
 		}
 	}
 }
-func encodeLine(r *Record) []byte { return fmt.Appendf(nil, "%v %s\n", r.ID, r.Payload) }
-func (lineFramer) Beat(p *Pieces) { p.Shared([]byte("beat\n")) }
-func (lineFramer) Reply(p *Pieces, reply any) {
-	p.Own(func(b []byte) []byte { return fmt.Appendf(b, "re %v\n", reply) })
-}
-func (lineFramer) Farewell(p *Pieces, w Farewell) { p.Shared([]byte("bye\n")) }
+func encodeLine(r *Record) []byte               { return fmt.Appendf(nil, "%v %s\n", r.ID, r.Payload) }
+func (lineFramer) Beat(p *Pieces)               { p.Shared([]byte("beat\n")) }
+func (lineFramer) Mail(p *Pieces) bool          { return false }
+func (lineFramer) Farewell(p *Pieces, _ []Item) { p.Shared([]byte("bye\n")) }
 
 // pumpServer accepts "<after>\n" and serves channel a on a pump.
 func pumpServer(t testing.TB, b *Broker, sndbuf int, o OutletOptions) string {
@@ -78,7 +77,11 @@ func pumpServer(t testing.TB, b *Broker, sndbuf int, o OutletOptions) string {
 				}
 				o := o
 				o.Framer = lineFramer{}
-				if !b.Attach(c.(*net.TCPConn), b.Subscribe([]Channel{{"a", start}}), o) {
+				var out atomic.Pointer[Outlet]
+				if o.Unanswered != nil {
+					o.Unanswered = func() { out.Load().shut() }
+				}
+				if !b.Attach(c.(*net.TCPConn), b.Subscribe([]Channel{{"a", start}}), o, out.Store) {
 					t.Error("no pump here")
 				}
 			})
@@ -163,7 +166,7 @@ func TestPumpSignsOfLife(t *testing.T) {
 	b := New(l, Options{})
 	defer l.Close()
 	defer b.Close()
-	addr := pumpServer(t, b, 0, OutletOptions{Heartbeat: 600 * time.Millisecond, Answer: true, Stuck: 700 * time.Millisecond})
+	addr := pumpServer(t, b, 0, OutletOptions{Heartbeat: 600 * time.Millisecond, Unanswered: func() {}, Stuck: 700 * time.Millisecond})
 
 	quiet, err := net.Dial("tcp", addr)
 	if err != nil {

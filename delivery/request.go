@@ -17,6 +17,9 @@ type Request struct {
 	Channels  []Channel
 	Heartbeat time.Duration // a sign of life after so long without a byte sent
 	Params    Params
+	// Expires is when the client's right to read ends, if it does
+	// ([Subscription.ExpireAt]). It is not in the query: who knows sets it.
+	Expires time.Time
 }
 
 // RequestRules are what a server lays down for the requests it reads; the zero
@@ -73,10 +76,8 @@ func ParseRequest(rawQuery, lastEventID string, rules RequestRules) (Request, er
 	if err != nil {
 		return Request{}, err
 	}
-	for _, name := range []string{"conflate", "token"} {
-		if _, ok := params.Get(name); ok {
-			return Request{}, NotBuilt(name)
-		}
+	if _, ok := params.Get("conflate"); ok {
+		return Request{}, NotBuilt("conflate")
 	}
 	r := Request{Params: params}
 	if r.Heartbeat, err = heartbeat(params); err != nil {

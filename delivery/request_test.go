@@ -112,7 +112,6 @@ func TestParseRequestRefuses(t *testing.T) {
 		"channel=a&heartbeat=121s":          "heartbeat",
 		"channel=a&heartbeat=15":            "heartbeat",
 		"channel=a&conflate=100ms":          "conflate",
-		"channel=a&token=x":                 "token",
 		"channel=a&lastEventId=what":        "lastEventId",
 		"channel=a&channel=b&last_event_id=1764530000123-42": "last_event_id",
 		"channel=a&channel=b&lastEventID=1-0":                "lastEventID",

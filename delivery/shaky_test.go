@@ -63,6 +63,12 @@ func (l *shaky) swap(inner stream.Log) {
 func (l *shaky) Append(ctx context.Context, m stream.Message) (stream.Appended, error) {
 	return l.log().Append(ctx, m)
 }
+func (l *shaky) AppendAll(ctx context.Context, ms []stream.Message) []stream.Result {
+	return l.log().AppendAll(ctx, ms)
+}
+func (l *shaky) Channels(ctx context.Context, q stream.ChannelQuery) (stream.ChannelPage, error) {
+	return l.log().Channels(ctx, q)
+}
 func (l *shaky) Read(ctx context.Context, q stream.Query) (stream.Page, error) {
 	return l.log().Read(ctx, q)
 }

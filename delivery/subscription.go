@@ -29,6 +29,8 @@ type Subscription struct {
 	move    time.Duration // to be told; 0: nothing
 	age     *time.Timer   // tells the move of an old connection
 	timer   *time.Timer   // ends the subscription after a move
+	expired bool          // to be told
+	expiry  *time.Timer   // ends the subscription with its client's right to read
 	done    bool
 	closed  bool
 
@@ -100,7 +102,7 @@ func (s *Subscription) join(ch Channel, tag any) *member {
 
 func (s *Subscription) poke() {
 	if o := s.outlet.Load(); o != nil {
-		o.poke()
+		o.Poke()
 		return
 	}
 	kick(s.wake)
@@ -128,6 +130,10 @@ func (s *Subscription) next(items []Item, maxBytes int) Batch {
 	if s.move > 0 {
 		s.items = append(s.items, Item{Kind: Move, Within: s.move})
 		s.move = 0
+	}
+	if s.expired {
+		s.items = append(s.items, Item{Kind: Expired})
+		s.expired = false
 	}
 	if s.done || s.closed {
 		return Batch{Items: s.items, Done: true}
@@ -206,8 +212,11 @@ func (s *Subscription) fail(m *member) {
 }
 
 // tellReady tells ready once the position of every channel that the
-// subscription began with is known; it reports whether it did.
+// subscription began with is known; it reports whether it did. When some parts
+// of the log are away and others are not, a channel that came with a cursor does
+// not hold up the rest: it stands at its cursor, which is judged later.
 func (s *Subscription) tellReady() bool {
+	var held []*member
 	for _, m := range s.members {
 		if m.added {
 			continue
@@ -216,9 +225,19 @@ func (s *Subscription) tellReady() bool {
 			s.fail(m)
 			return false
 		}
-		if !m.placed {
+		if m.placed {
+			continue
+		}
+		if !m.begun || !m.tail.part.state.Load().stale {
 			return false
 		}
+		held = append(held, m)
+	}
+	if len(held) > 0 && len(held) == len(s.members) {
+		return false
+	}
+	for _, m := range held {
+		m.place(0)
 	}
 	s.ready = true
 	ready := make([]ReadyChannel, 0, len(s.members))
@@ -357,6 +376,30 @@ func (s *Subscription) moveWithin(d time.Duration) {
 	s.poke()
 }
 
+// ExpireAt has the client told at that moment that its right to read has ended,
+// ahead of all that is still to be sent, and ends the subscription. A zero time is
+// never. Called again, the new moment counts.
+func (s *Subscription) ExpireAt(t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expiry != nil {
+		s.expiry.Stop()
+		s.expiry = nil
+	}
+	if !t.IsZero() && !s.closed {
+		s.expiry = time.AfterFunc(time.Until(t), s.expire)
+	}
+}
+
+func (s *Subscription) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.done {
+		s.expired, s.done = true, true
+		s.poke()
+	}
+}
+
 // finish makes the next batch the last.
 func (s *Subscription) finish() {
 	s.mu.Lock()
@@ -373,7 +416,7 @@ func (s *Subscription) Close() {
 		return
 	}
 	s.closed = true
-	for _, t := range []*time.Timer{s.age, s.timer} {
+	for _, t := range []*time.Timer{s.age, s.timer, s.expiry} {
 		if t != nil {
 			t.Stop()
 		}

@@ -89,6 +89,8 @@ func (e *Encoder) Append(dst []byte, it *delivery.Item) []byte {
 		return appendObject(dst, struct {
 			Within int64 `json:"within"`
 		}{it.Within.Milliseconds()})
+	case delivery.Expired:
+		return append(dst, "event: rejoin.expired\ndata: {}\n\n"...)
 	case delivery.Error:
 		return AppendError(dst, e.problem(it.Err))
 	}

@@ -69,6 +69,7 @@ func TestGoldenFrames(t *testing.T) {
 			"id: 1764530000123-42\nevent: rejoin.end\ndata: " + `{"channel":"a","id":"1764530000123-42"}` + "\n\n"},
 		"move": {false, &delivery.Item{Kind: delivery.Move, Within: 1500 * time.Millisecond},
 			"event: rejoin.move\ndata: " + `{"within":1500}` + "\n\n"},
+		"expired": {false, &delivery.Item{Kind: delivery.Expired}, "event: rejoin.expired\ndata: {}\n\n"},
 		"error": {false, &delivery.Item{Kind: delivery.Error, Err: errors.New("no")},
 			"event: rejoin.error\ndata: " + `{"detail":"no"}` + "\n\n"},
 	} {

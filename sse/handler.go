@@ -72,6 +72,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Req
 	encoder := NewEncoder(names, asJSON, h.o.Problem)
 	// Before the first byte: whoever has seen the answer misses nothing more.
 	sub := h.o.Broker.Subscribe(req.Channels)
+	sub.ExpireAt(req.Expires)
 	first, ended := h.first(r.Context(), sub, req.Channels)
 	if ended {
 		sub.Close()

@@ -46,7 +46,7 @@ func (h *Handler) pump(w http.ResponseWriter, heartbeat time.Duration, sub *deli
 		Head:      appendChunk(head, start),
 		Heartbeat: heartbeat,
 		Stuck:     h.o.Stuck,
-	})
+	}, nil)
 	return nil
 }
 
@@ -94,9 +94,9 @@ var (
 
 func (framer) Beat(p *delivery.Pieces) { p.Shared(beat) }
 
-func (framer) Reply(*delivery.Pieces, any) {}
+func (framer) Mail(*delivery.Pieces) bool { return false }
 
-func (framer) Farewell(*delivery.Pieces, delivery.Farewell) {}
+func (framer) Farewell(*delivery.Pieces, []delivery.Item) {}
 
 // encodeRawChunk is the frame of [delivery.FormSSEChunk].
 func encodeRawChunk(r *delivery.Record) []byte { return appendChunk(nil, encodeRaw(r)) }
