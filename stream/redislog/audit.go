@@ -29,7 +29,7 @@ func (s *session) watch() {
 	for {
 		select {
 		case <-tick.C:
-		case <-s.over:
+		case <-s.ctx.Done():
 			return
 		}
 		now, err := s.audit()

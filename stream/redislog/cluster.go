@@ -132,6 +132,9 @@ func (c *cluster) doubt(part int, err error) bool {
 	return false
 }
 
+// watch implements topology: a master of a cluster that is one no more says so.
+func (c *cluster) watch(context.Context, string) error { return nil }
+
 // slot is the hash slot of a partition's keys: that of its hash tag.
 func slot(partition int) int { return int(crc16(strconv.Itoa(partition)) % 16384) }
 

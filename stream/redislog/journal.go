@@ -143,7 +143,7 @@ func (s *session) hear() {
 		s.journal.setBusy(true)
 		select {
 		case s.marks <- marks:
-		case <-s.over:
+		case <-s.ctx.Done():
 			return
 		}
 		s.journal.setBusy(false)

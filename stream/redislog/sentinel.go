@@ -7,10 +7,15 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 )
 
-// sentinel finds the master by asking the Sentinels, one after the other, the
-// one that answered last first.
+// sentinelEvery is how often a session asks whether its master still is.
+const sentinelEvery = 500 * time.Millisecond
+
+// sentinel finds the master by asking the Sentinels, one after the other until
+// one answers. One that did not, or whose answer came into doubt, is asked last
+// next time.
 type sentinel struct {
 	target *target
 	asking lock // one look-up at a time
@@ -41,27 +46,65 @@ func (s *sentinel) master(ctx context.Context, _ int) (string, error) {
 		return "", err
 	}
 	defer s.asking.give()
-	last, hosts, sure := s.known() // somebody else may have asked meanwhile
+	last, _, sure := s.known() // somebody else may have asked meanwhile
 	if sure {
 		return last, nil
 	}
+	addr, err := s.lookUp(ctx)
+	if err != nil && last != "" {
+		return last, nil
+	}
+	return addr, err
+}
+
+// lookUp asks until one Sentinel answers. Called with asking taken.
+func (s *sentinel) lookUp(ctx context.Context) (string, error) {
+	_, hosts, _ := s.known()
 	errs := []error{errNoMaster}
-	for i, host := range hosts {
+	for _, host := range hosts {
 		addr, err := s.ask(ctx, host)
 		if err != nil {
+			s.putLast(host)
 			errs = append(errs, fmt.Errorf("sentinel %s: %w", host, err))
 			continue
 		}
 		s.mu.Lock()
 		s.addr, s.doubts = addr, false
-		s.hosts[0], s.hosts[i] = s.hosts[i], s.hosts[0]
 		s.mu.Unlock()
 		return addr, nil
 	}
-	if last != "" {
-		return last, nil
-	}
 	return "", errors.Join(errs...)
+}
+
+// putLast makes a Sentinel the last to be asked next time.
+func (s *sentinel) putLast(host string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.hosts, host); i >= 0 {
+		s.hosts = append(slices.Delete(s.hosts, i, i+1), host)
+	}
+}
+
+// watch implements topology. Sentinels promote a replica seconds before they
+// take the old master down; what is appended there meanwhile is lost.
+func (s *sentinel) watch(ctx context.Context, addr string) error {
+	tick := time.NewTicker(sentinelEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if s.asking.take(ctx) != nil {
+			return nil
+		}
+		now, err := s.lookUp(ctx)
+		s.asking.give()
+		if err == nil && now != addr {
+			return fmt.Errorf("the Sentinels made %s master in place of %s", now, addr)
+		}
+	}
 }
 
 func (s *sentinel) ask(ctx context.Context, host string) (string, error) {
@@ -88,6 +131,10 @@ func (s *sentinel) doubt(_ int, err error) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.doubts {
+		// Whoever named this one may be behind the others.
+		s.hosts = append(s.hosts[1:], s.hosts[0])
+	}
 	s.doubts = true
 	return readOnly
 }

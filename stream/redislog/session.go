@@ -25,7 +25,8 @@ const (
 // session is one unbroken hearing of a part, on a client of its own: closing
 // that is what ends every call of the session.
 //
-// Two goroutines: the journal's reader hands marks to Wait, the audit watches.
+// Three goroutines: the journal's reader hands marks to Wait, the audit watches
+// the connection and the journals, one more asks the Sentinels if there are any.
 type session struct {
 	log     *Log
 	part    int
@@ -33,7 +34,8 @@ type session struct {
 	journal *journal
 	marks   chan []stream.Mark // unbuffered, from the reader to Wait
 	reads   chan struct{}      // sessionReads slots
-	over    chan struct{}      // closed by end
+	ctx     context.Context    // ends with the session
+	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	heard   atomic.Int64 // Unix nanoseconds of the last answer
 
@@ -78,9 +80,10 @@ func (l *Log) listen(ctx context.Context, part int) (*session, error) {
 		journal: newJournal(l.keys, l.partitions(part)),
 		marks:   make(chan []stream.Mark),
 		reads:   make(chan struct{}, sessionReads),
-		over:    make(chan struct{}),
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.start(ctx); err != nil {
+		s.cancel()
 		s.client.close()
 		l.topology.doubt(part, err)
 		return nil, err
@@ -88,12 +91,18 @@ func (l *Log) listen(ctx context.Context, part int) (*session, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
+		s.cancel()
 		s.client.close()
 		return nil, redis.ErrClosed
 	}
 	l.sessions[s] = struct{}{}
 	s.wg.Go(s.hear)
 	s.wg.Go(s.watch)
+	s.wg.Go(func() {
+		if err := l.topology.watch(s.ctx, addr); err != nil {
+			s.end(&stream.Error{Op: "listen", Kind: stream.ErrUnavailable, Err: err})
+		}
+	})
 	return s, nil
 }
 
@@ -158,7 +167,7 @@ func (s *session) end(err error) {
 	}
 	s.err = err
 	s.mu.Unlock()
-	close(s.over)
+	s.cancel()
 	s.client.close()
 	s.log.topology.doubt(s.part, err)
 	s.log.mu.Lock()
@@ -189,7 +198,7 @@ func (s *session) Wait(ctx context.Context) ([]stream.Mark, error) {
 	select {
 	case m := <-s.marks:
 		return m, nil
-	case <-s.over:
+	case <-s.ctx.Done():
 		return nil, s.why()
 	case <-ctx.Done():
 		return nil, &stream.Error{Op: "wait", Kind: stream.ErrUnavailable, Err: context.Cause(ctx)}
@@ -204,7 +213,7 @@ func (s *session) Read(ctx context.Context, queries []stream.Query) ([]stream.Pa
 	select {
 	case s.reads <- struct{}{}:
 		defer func() { <-s.reads }()
-	case <-s.over:
+	case <-s.ctx.Done():
 	case <-bounded.Done():
 		return nil, failure("look", "", context.Cause(bounded), false)
 	}

@@ -17,6 +17,9 @@ type topology interface {
 	// call was refused because another is master now, so that asking that one is
 	// worth while.
 	doubt(part int, err error) (again bool)
+	// watch returns an error once another than addr is master though addr still
+	// answers, nil when the context ends or nobody would know.
+	watch(ctx context.Context, addr string) error
 }
 
 // lookupTimeout bounds asking one server who is master.
@@ -43,6 +46,7 @@ type fixed string
 func (f fixed) parts() int                                  { return 1 }
 func (f fixed) master(context.Context, int) (string, error) { return string(f), nil }
 func (f fixed) doubt(int, error) bool                       { return false }
+func (f fixed) watch(context.Context, string) error         { return nil }
 
 // lock is a mutex whose wait ends with the context.
 type lock chan struct{}
