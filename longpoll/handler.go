@@ -69,6 +69,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Req
 
 	sub := h.o.Broker.Subscribe(req.Channels)
 	defer sub.Close()
+	sub.ExpireAt(req.Expires) // answers a poll that is held
 	p := newPoll(params, req.Channels)
 	if err := p.run(r.Context(), sub); err != nil {
 		if r.Context().Err() != nil {
