@@ -15,8 +15,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
+
+func init() {
+	// go-redis writes a line to standard error for every dial that fails while a
+	// server comes up.
+	logging.Disable()
+}
 
 // startTimeout bounds every wait for a process to come up or a group to form.
 const startTimeout = 20 * time.Second
@@ -219,6 +226,16 @@ func (s *Server) Restart() {
 	if err := s.run(); err != nil {
 		s.t.Fatalf("redistest: restart: %v\n%s", err, s.Log())
 	}
+}
+
+// RestartSlowly is [Server.Restart] with a load of the snapshot that takes a
+// while, during which Redis answers LOADING.
+func (s *Server) RestartSlowly() {
+	s.t.Helper()
+	args := s.args
+	s.args = append(append([]string{}, args...), "--key-load-delay", "50", "--loading-process-events-interval-bytes", "1024")
+	s.Restart()
+	s.args = args
 }
 
 // Freeze stops the process by SIGSTOP: connections stay, nothing is answered.
