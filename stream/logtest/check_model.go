@@ -18,7 +18,7 @@ const (
 	// FullSequences is how many random sequences [Model] runs, ShortSequences
 	// how many with -short.
 	FullSequences  = 20_000
-	ShortSequences = 1_000
+	ShortSequences = 500
 )
 
 // SeedVariable names the environment variable that makes [Model] run the one
@@ -44,25 +44,31 @@ func Model(t *testing.T, new New) {
 		}
 		sequences = 1
 	}
-	run, err := runModel(t.Context(), new, theRule, seed, sequences)
+	steps, err := runModel(t.Context(), new, campaign{rule: theRule, seed: seed, sequences: sequences, shrinks: 400})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d sequences from seed %d, %d steps", run.sequences, seed, run.steps)
+	t.Logf("%d sequences from seed %d, %d steps", sequences, seed, steps)
 }
 
-// modelRun is how much was run.
-type modelRun struct{ sequences, steps int64 }
+// campaign is what to run: the sequences of seed, seed+1 … until one fails.
+type campaign struct {
+	rule      Rule
+	seed      uint64
+	sequences int
+	shrinks   int // how often a failing one may be tried again, to make it short
+}
 
-// runModel runs the sequences of seed, seed+1 … until one fails.
-func runModel(ctx context.Context, new New, rule Rule, seed uint64, sequences int) (modelRun, error) {
+// runModel runs a campaign in a store of its own; it returns how many steps that
+// was.
+func runModel(ctx context.Context, new New, c campaign) (int64, error) {
 	s, err := new(Options{Retention: modelRetention})
 	if err != nil {
-		return modelRun{}, err
+		return 0, err
 	}
 	workers := 1
 	if s.Faults() != nil {
-		workers = min(2*runtime.GOMAXPROCS(0), sequences)
+		workers = min(2*runtime.GOMAXPROCS(0), c.sequences)
 	}
 	var (
 		next, steps atomic.Int64
@@ -74,7 +80,7 @@ func runModel(ctx context.Context, new New, rule Rule, seed uint64, sequences in
 		mu.Lock()
 		defer mu.Unlock()
 		failed = first(failed, err)
-		next.Store(int64(sequences)) // the others stop
+		next.Store(int64(c.sequences)) // the others stop
 	}
 	for worker := range workers {
 		wg.Go(func() {
@@ -95,7 +101,7 @@ func runModel(ctx context.Context, new New, rule Rule, seed uint64, sequences in
 			runs := 0
 			run := func(ops []op) (*model, error) {
 				runs++
-				m := newModel(ctx, logs, s.Faults(), fmt.Sprintf("w%d.%d", worker, runs), rule)
+				m := newModel(ctx, logs, s.Faults(), fmt.Sprintf("w%d.%d", worker, runs), c.rule)
 				err := m.run(ops)
 				if f := s.Faults(); f != nil {
 					err = first(err, f.Wipe(m.channel))
@@ -104,25 +110,29 @@ func runModel(ctx context.Context, new New, rule Rule, seed uint64, sequences in
 			}
 			for {
 				i := next.Add(1) - 1
-				if i >= int64(sequences) {
+				if i >= int64(c.sequences) {
 					return
 				}
-				ops := sequence(seed+uint64(i), s.Faults() != nil)
+				seed := c.seed + uint64(i)
+				ops := sequence(seed, s.Faults() != nil)
 				steps.Add(int64(len(ops)))
-				if _, err := run(ops); err != nil {
-					if ctx.Err() == nil {
-						ops = shrink(ops, 400, func(ops []op) bool { _, err := run(ops); return err != nil })
-					}
-					m, shrunk := run(ops)
-					if shrunk != nil {
-						err = shrunk
-					}
-					fail(fmt.Errorf("sequence %d (%s=%d), shrunk to %d steps: %w\n%s", i, SeedVariable, seed+uint64(i), len(ops), err, listed(m.log)))
-					return
+				m, err := run(ops)
+				if err == nil {
+					continue
 				}
+				ops = shrink(ops, c.shrinks, func(ops []op) bool {
+					again, shrunk := run(ops)
+					if shrunk == nil || ctx.Err() != nil {
+						return false
+					}
+					m, err = again, shrunk
+					return true
+				})
+				fail(fmt.Errorf("sequence %d (%s=%d), shrunk to %d steps: %w\n%s", i, SeedVariable, seed, len(ops), err, listed(m.log)))
+				return
 			}
 		})
 	}
 	wg.Wait()
-	return modelRun{min(next.Load(), int64(sequences)), steps.Load()}, first(failed, s.Close())
+	return steps.Load(), first(failed, s.Close())
 }

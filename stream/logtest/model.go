@@ -139,7 +139,7 @@ func (m *model) run(ops []op) error {
 	for i, r := range m.readers {
 		for range 2 {
 			m.begin()
-			if err := m.describe(op{kind: opRead, a: uint8(i)}, r.read(3, false)); err != nil {
+			if err := m.describe(op{kind: opRead, a: uint8(i)}, r.read(8, false)); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ type Check struct {
 
 // Checks are all of the suite's, those that run in a moment first.
 func Checks() []Check {
-	return slices.Concat(appendChecks, readChecks, faultChecks, sessionChecks)
+	return slices.Concat(appendChecks, endChecks, manyChecks, readChecks, faultChecks, sessionChecks)
 }
 
 // checkTimeout bounds one check. They take milliseconds to a few seconds.
