@@ -11,6 +11,7 @@
 //
 //	hop_test.go       two servers on one Redis
 //	outage_test.go    a server and a Redis that die and come back
+//	loss_test.go      a log that is wiped, rolled back, hangs, or whose answers get lost
 //	churn_test.go     a thousand short lives; thousands that leave at once
 //	payload_test.go   every kind of payload, by two parsers and in history
 //	readme_test.go    the README's first lines, run as they stand

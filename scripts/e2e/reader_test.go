@@ -205,11 +205,17 @@ func (a *account) settle(t *testing.T, n int) {
 
 // visit reads from one server until the context or the stream ends.
 func (a *account) visit(ctx context.Context, url, channel string) error {
+	return visit(ctx, url, channel, a.position(), a.take)
+}
+
+// visit reads one channel from a cursor, "" for none, until the context or the
+// stream ends.
+func visit(ctx context.Context, url, channel, cursor string, take func(event)) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/sse?channel="+channel, nil)
 	if err != nil {
 		return err
 	}
-	if cursor := a.position(); cursor != "" {
+	if cursor != "" {
 		req.Header.Set("Last-Event-ID", cursor)
 	}
 	res, err := streams.Do(req)
@@ -221,7 +227,7 @@ func (a *account) visit(ctx context.Context, url, channel string) error {
 		return fmt.Errorf("answered %s", res.Status)
 	}
 	for e := range events(res.Body) {
-		a.take(e)
+		take(e)
 	}
 	return nil
 }
