@@ -22,15 +22,31 @@ const (
 // methods are called by one goroutine at a time, in the order of the writes.
 type Framer interface {
 	// Mail adds what was posted to the connection since it was last asked (see
-	// [Outlet.Poke]); last: the connection is closed behind it.
-	Mail(p *Pieces) (last bool)
+	// [Outlet.Poke]), and says how the connection is closed behind it, if it is.
+	Mail(p *Pieces) Parting
 	// Frames adds the frames of the items, a whole frame or several in a piece.
 	Frames(p *Pieces, items []Item)
 	// Beat adds a sign of life.
 	Beat(p *Pieces)
-	// Farewell adds what is said behind the items of the last batch, if anything.
-	Farewell(p *Pieces, items []Item)
+	// Farewell adds what is said behind the items of the last batch, if anything,
+	// and says how the connection is closed.
+	Farewell(p *Pieces, items []Item) Parting
 }
+
+// Parting is how a connection is closed behind its last byte.
+type Parting uint8
+
+// The ways to part.
+const (
+	GoOn       Parting = iota // it is not
+	CloseNow                  // at once
+	AwaitClose                // the client may close first, within lingerFor
+	HalfClose                 // the same, and it is told by a FIN
+)
+
+// lingerFor is how long a client may take to close, and a stuck one to take the
+// last it is sent.
+const lingerFor = 2 * time.Second
 
 // OutletOptions say how a connection is served.
 type OutletOptions struct {
@@ -41,9 +57,6 @@ type OutletOptions struct {
 	// LastWords are tried, behind the piece under way, on a connection that ends
 	// because it is stuck.
 	LastWords []byte
-	// Linger is how long the client may take to close, once the last byte was
-	// sent; 0: it is closed at once.
-	Linger time.Duration
 	// Unanswered: signs of life want an answer. It is called when not a byte came
 	// within another heartbeat. Nil: they do not.
 	Unanswered func()
@@ -74,11 +87,8 @@ type Outlet struct {
 	closed  atomic.Bool
 	written atomic.Int64 // when a byte was last sent, Unix ns
 	asked   atomic.Int64 // when a sign of life that wants an answer was sent; 0: answered
-	last    bool         // the last byte was sent; the writer's own
+	parting Parting      // behind what is being written; the writer's own
 }
-
-// lastWordsFor is how long a stuck client may take for the last it is sent.
-const lastWordsFor = 2 * time.Second
 
 // Attach gives a connection to a pump and returns at once. The pump writes what
 // the subscription has, and closes both when either ends. It reports whether
@@ -137,11 +147,11 @@ func (o *Outlet) serve(w *writing, now time.Time) {
 		return // still queued: the waiter, when done, pushes it again
 	}
 	o.queued.Store(false)
-	if o.last || o.closed.Load() {
+	if o.parting != GoOn || o.closed.Load() {
 		return
 	}
 	p.reset()
-	o.last = o.gather(w)
+	o.parting = o.gather(w)
 	if p.size > 0 {
 		n, err := writePieces(o.raw, p.list)
 		switch {
@@ -157,20 +167,20 @@ func (o *Outlet) serve(w *writing, now time.Time) {
 		}
 		o.written.Store(now.UnixNano())
 	}
-	if o.last {
-		o.finish()
+	if o.parting != GoOn {
+		o.part()
 	}
 }
 
-// gather collects the next write; last: there is nothing behind it.
-func (o *Outlet) gather(w *writing) (last bool) {
+// gather collects the next write, and says what is done behind it.
+func (o *Outlet) gather(w *writing) Parting {
 	p := &w.Pieces
 	if o.o.Head != nil {
 		p.Shared(o.o.Head)
 		o.o.Head = nil
 	}
-	if o.o.Framer.Mail(p) {
-		return true
+	if parting := o.o.Framer.Mail(p); parting != GoOn {
+		return parting
 	}
 	if o.beat.Swap(false) {
 		o.o.Framer.Beat(p)
@@ -182,13 +192,12 @@ func (o *Outlet) gather(w *writing) (last bool) {
 		o.sub.Delivered(batch)
 	}
 	if batch.Done {
-		o.o.Framer.Farewell(p, batch.Items)
-		return true
+		return o.o.Framer.Farewell(p, batch.Items)
 	}
 	if batch.More {
 		o.Poke()
 	}
-	return false
+	return GoOn
 }
 
 // wait writes the rest of a write that the socket did not take, with a deadline,
@@ -203,15 +212,15 @@ func (o *Outlet) wait(rest [][]byte) {
 				continue
 			}
 			if errors.Is(err, os.ErrDeadlineExceeded) && len(o.o.LastWords) > 0 {
-				_ = o.conn.SetWriteDeadline(time.Now().Add(lastWordsFor))
+				_ = o.conn.SetWriteDeadline(time.Now().Add(lingerFor))
 				_, _ = o.conn.Write(append(append([]byte(nil), b...), o.o.LastWords...))
 			}
 			o.shut()
 			return
 		}
 	}
-	if o.last {
-		o.finish()
+	if o.parting != GoOn {
+		o.part()
 		return
 	}
 	if o.conn.SetWriteDeadline(time.Time{}) != nil {
@@ -223,9 +232,12 @@ func (o *Outlet) wait(rest [][]byte) {
 	o.pump.push(o) // it is still marked as queued
 }
 
-// finish is behind the last byte: the client may still close on its own.
-func (o *Outlet) finish() {
-	if o.o.Linger <= 0 || o.conn.SetReadDeadline(time.Now().Add(o.o.Linger)) != nil {
+// part closes the connection behind its last byte.
+func (o *Outlet) part() {
+	switch {
+	case o.parting == CloseNow,
+		o.conn.SetReadDeadline(time.Now().Add(lingerFor)) != nil,
+		o.parting == HalfClose && o.conn.CloseWrite() != nil:
 		o.shut()
 	}
 }

@@ -17,7 +17,9 @@ const (
 	pageFor = 2 * time.Second
 	// pagesAtOnce and pagesBytes bound one round trip of the page reader.
 	pagesAtOnce = 32
-	pagesBytes  = 8 << 20
+	// pageBytes bounds one page, but for its first entry: a slow reader holds one.
+	pageBytes  = 256 << 10
+	pagesBytes = 8 << 20
 	// stretchEntries is the most read at once to extend a tail downward.
 	stretchEntries = 1000
 )
@@ -158,7 +160,7 @@ func (p *part) readPages(ctx context.Context, s stream.Session) error {
 		}
 		queries := make([]stream.Query, len(wants))
 		for i, w := range wants {
-			queries[i] = stream.Query{Channel: w.key.tail.channel, Limit: w.limit, MaxBytes: pagesBytes / len(wants)}
+			queries[i] = stream.Query{Channel: w.key.tail.channel, Limit: w.limit, MaxBytes: min(pageBytes, pagesBytes/len(wants))}
 			switch w.key.kind {
 			case wantAfter:
 				queries[i].After = w.key.id

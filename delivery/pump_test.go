@@ -39,10 +39,16 @@ func (lineFramer) Frames(p *Pieces, items []Item) {
 		}
 	}
 }
-func encodeLine(r *Record) []byte               { return fmt.Appendf(nil, "%v %s\n", r.ID, r.Payload) }
-func (lineFramer) Beat(p *Pieces)               { p.Shared([]byte("beat\n")) }
-func (lineFramer) Mail(p *Pieces) bool          { return false }
-func (lineFramer) Farewell(p *Pieces, _ []Item) { p.Shared([]byte("bye\n")) }
+func encodeLine(r *Record) []byte      { return fmt.Appendf(nil, "%v %s\n", r.ID, r.Payload) }
+func (lineFramer) Beat(p *Pieces)      { p.Shared([]byte("beat\n")) }
+func (lineFramer) Mail(*Pieces) Parting { return GoOn }
+func (lineFramer) Farewell(p *Pieces, _ []Item) Parting {
+	p.Shared([]byte("bye\n"))
+	return CloseNow
+}
+	p.Shared([]byte("bye\n"))
+	return CloseNow
+}
 
 // pumpServer accepts "<after>\n" and serves channel a on a pump.
 func pumpServer(t testing.TB, b *Broker, sndbuf int, o OutletOptions) string {

@@ -94,9 +94,9 @@ var (
 
 func (framer) Beat(p *delivery.Pieces) { p.Shared(beat) }
 
-func (framer) Mail(*delivery.Pieces) bool { return false }
+func (framer) Mail(*delivery.Pieces) delivery.Parting { return delivery.GoOn }
 
-func (framer) Farewell(*delivery.Pieces, []delivery.Item) {}
+func (framer) Farewell(*delivery.Pieces, []delivery.Item) delivery.Parting { return delivery.CloseNow }
 
 // encodeRawChunk is the frame of [delivery.FormSSEChunk].
 func encodeRawChunk(r *delivery.Record) []byte { return appendChunk(nil, encodeRaw(r)) }
