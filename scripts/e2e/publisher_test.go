@@ -20,10 +20,10 @@ type publisher struct {
 	channel string
 	n       int
 	every   time.Duration
+	keys    string // what the idempotency keys begin with
 
-	acked   atomic.Int64 // the newest number acknowledged
-	failed  atomic.Int64 // attempts without an answer, or answered 503 or 504
-	refused atomic.Int64 // of them, those answered
+	acked  atomic.Int64 // the newest number acknowledged
+	failed atomic.Int64 // attempts without an answer, or answered 503 or 504
 }
 
 // run publishes all and returns nil, or why it cannot.
@@ -44,9 +44,6 @@ func (p *publisher) run(ctx context.Context) error {
 			n++
 		case err != nil, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 			p.failed.Add(1)
-			if err == nil {
-				p.refused.Add(1)
-			}
 			server = (server + 1) % len(p.urls)
 		default:
 			return fmt.Errorf("publishing %d was answered %d", n, status)
@@ -61,7 +58,7 @@ func (p *publisher) publish(ctx context.Context, url string, n int) (status int,
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("Idempotency-Key", "number "+text)
+	req.Header.Set("Idempotency-Key", p.keys+" "+text)
 	res, err := web.Do(req)
 	if err != nil {
 		return 0, err
