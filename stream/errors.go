@@ -15,14 +15,16 @@ var (
 	ErrBroken = errors.New("log broken")
 	// ErrFull: the log has no room; nothing was appended.
 	ErrFull = errors.New("log full")
-	// ErrConflict: the idempotency key was used with another payload, event or
-	// key; nothing was appended.
+	// ErrConflict: the idempotency key was used with another payload, event, key
+	// or end; nothing was appended.
 	ErrConflict = errors.New("idempotency key already used for another message")
 	// ErrEnded: the channel was ended; nothing was appended.
 	ErrEnded = errors.New("channel has ended")
 	// ErrNotAttempted: this message of several was not appended, since the
 	// outcome of one before it on the same channel is unknown.
 	ErrNotAttempted = errors.New("not attempted")
+	// ErrListCursor: this is no cursor of a list of channels.
+	ErrListCursor = errors.New("not a cursor of this list: send it back as it came, or begin without one")
 	// ErrClosed: this Log or Session was closed here.
 	ErrClosed = errors.New("log closed")
 )

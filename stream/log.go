@@ -11,6 +11,15 @@ import (
 type Log interface {
 	// Append adds one message and returns only when the log has it.
 	Append(ctx context.Context, m Message) (Appended, error)
+	// AppendAll adds messages in as few round trips as the log allows; results
+	// stand in the order of the messages. Messages of one channel are appended
+	// in their order, and one that is refused stops no other. Behind one whose
+	// outcome is unknown the later ones of its channel are not appended,
+	// [ErrNotAttempted]; nothing is tried twice.
+	AppendAll(ctx context.Context, ms []Message) []Result
+	// Channels lists channels that have messages retained, a page at a time. A
+	// cursor that is none of a page's is [ErrListCursor].
+	Channels(ctx context.Context, q ChannelQuery) (ChannelPage, error)
 	// Read answers one query. A Page's own Err is returned as the error.
 	Read(ctx context.Context, q Query) (Page, error)
 	// Bounds says what of a channel is served now.
@@ -78,8 +87,14 @@ type ChannelQuery struct {
 	Limit  int     // about so many names, ≥ 1
 }
 
+// Covers reports whether Match covers the name.
+func (q ChannelQuery) Covers(name string) bool {
+	return q.Match.String() == "" || q.Match.Match(name)
+}
+
 // ChannelPage is a page of names, in no order that is promised. Next is "" on
-// the last page; a page may be empty and not be the last.
+// the last page; a page may be empty and not be the last. Over all pages every
+// channel that has messages all the while comes at least once; seldom twice.
 type ChannelPage struct {
 	Names []string
 	Next  string

@@ -178,8 +178,8 @@ func listChannels(ctx context.Context, new New) error {
 				}
 			}
 		}
-		for _, bad := range []string{"x", "!", "1.2.3", "1.2.3.4.5", "ffff.1.1.", "0.1.1.!"} {
-			if p, err := l[0].Channels(ctx, stream.ChannelQuery{Cursor: bad + "!", Limit: 10}); !errors.Is(err, stream.ErrListCursor) {
+		for _, bad := range []string{"!", "a b", "0.1.1.!"} {
+			if p, err := l[0].Channels(ctx, stream.ChannelQuery{Cursor: bad, Limit: 10}); !errors.Is(err, stream.ErrListCursor) {
 				return fmt.Errorf("the cursor %q: %+v, %v, want ErrListCursor", bad, p, err)
 			}
 		}

@@ -19,7 +19,7 @@ type answerKey struct{ channel, key string }
 
 type answer struct {
 	key     answerKey
-	sum     [sha256.Size]byte // of payload, event and key
+	sum     [sha256.Size]byte // of payload, event, key and end
 	id      stream.ID
 	expires time.Time
 }
@@ -71,6 +71,7 @@ func messageSum(m stream.Message) (sum [sha256.Size]byte) {
 		h.Write(n[:])
 		h.Write([]byte(s))
 	}
+	h.Write([]byte{byte(m.End)})
 	h.Sum(sum[:0])
 	return sum
 }

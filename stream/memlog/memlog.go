@@ -9,6 +9,8 @@
 //
 //	memlog.go       Options, Log and its calls
 //	channel.go      one channel: its entries, what is served, a page of it
+//	batch.go        appends of several messages
+//	channels.go     the list of channels
 //	memory.go       the byte bound, and what goes by age though nobody asks
 //	idempotency.go  first answers, kept for a while
 //	session.go      the journal and the sessions that hear it

@@ -27,34 +27,57 @@ var (
 // Append implements [stream.Log]. A lost answer is never tried again here: the
 // message might come twice.
 func (l *Log) Append(ctx context.Context, m stream.Message) (stream.Appended, error) {
+	m = alone(m)
 	var a stream.Appended
 	part := l.Part(m.Channel)
-	err := l.call(ctx, "append", m.Channel, part, true, func(ctx context.Context, c *redis.Client) error {
+	err := l.call(ctx, "append", m.Channel, part, true, func(ctx context.Context, c *redis.Client) (err error) {
 		passed := l.known.get(m.Channel).last
-		reply, err := run(ctx, c, l.appendScript, l.appendKeys(m), l.appendArgs(m, passed)).StringSlice()
-		if err != nil {
-			return err
-		}
-		if len(reply) != 2 {
-			return fmt.Errorf("append script: a reply of %d elements", len(reply))
-		}
-		if reply[0] == "conflict" {
-			return &stream.Error{Op: "append", Channel: m.Channel, Kind: stream.ErrConflict}
-		}
-		if a.ID, err = stream.ParseID(reply[1]); err != nil {
-			return fmt.Errorf("append script: answered id %q", reply[1])
-		}
-		if a.Replayed = reply[0] == "old"; a.Replayed {
-			l.known.heard(m.Channel, a.ID, 0)
-		} else {
-			l.known.answered(m.Channel, passed, a.ID, len(m.Payload)+len(m.Event)+len(m.Key))
-		}
-		return nil
+		a, err = l.appended(m, passed, run(ctx, c, l.appendScript, l.appendKeys(m), l.appendArgs(m, passed)))
+		return err
 	})
 	if err != nil {
 		return stream.Appended{}, err
 	}
 	return a, nil
+}
+
+// alone is the message with nothing but its channel, if it is only an end.
+func alone(m stream.Message) stream.Message {
+	if m.End == stream.EndAlone {
+		return stream.Message{Channel: m.Channel, End: m.End}
+	}
+	return m
+}
+
+// appended reads what the script answered; passed is the known id it was told.
+func (l *Log) appended(m stream.Message, passed stream.ID, cmd *redis.Cmd) (a stream.Appended, err error) {
+	reply, err := cmd.StringSlice()
+	if err != nil {
+		return a, err
+	}
+	if len(reply) != 2 {
+		return a, fmt.Errorf("append script: a reply of %d elements", len(reply))
+	}
+	if reply[0] == "conflict" {
+		return a, &stream.Error{Op: "append", Channel: m.Channel, Kind: stream.ErrConflict}
+	}
+	id, err := stream.ParseID(reply[1])
+	if err != nil {
+		return a, fmt.Errorf("append script: answered id %q", reply[1])
+	}
+	switch reply[0] {
+	case "new":
+		l.known.answered(m.Channel, passed, id, len(m.Payload)+len(m.Event)+len(m.Key))
+		return stream.Appended{ID: id}, nil
+	case "ended":
+		l.known.heard(m.Channel, id, 0)
+		if m.End != stream.EndAlone {
+			return a, &stream.Error{Op: "append", Channel: m.Channel, Kind: stream.ErrEnded}
+		}
+	default: // "old"
+		l.known.heard(m.Channel, id, 0)
+	}
+	return stream.Appended{ID: id, Replayed: true}, nil
 }
 
 func (l *Log) appendKeys(m stream.Message) []string {
@@ -73,9 +96,12 @@ func (l *Log) appendArgs(m stream.Message, known stream.ID) []any {
 		known.MS, known.N,
 		r.MaxMessages, max(1, r.MaxAge.Milliseconds()),
 		streamTTL(r).Milliseconds(), smallTTL(r).Milliseconds(), max(1, l.opts.IdempotencyTTL.Milliseconds()),
-		l.clock.Load(),
+		l.clock.Load(), ends[m.End],
 	}
 }
+
+// ends are the values of an entry's field end; an entry that is no end has none.
+var ends = [...]string{stream.NotEnd: "", stream.EndAlone: "alone", stream.EndMessage: "message"}
 
 // streamTTL is how long a silent channel's stream is stored: somewhat longer than
 // its last message is served.
@@ -99,6 +125,7 @@ func messageHash(m stream.Message) string {
 		h.Write(n[:])
 		h.Write([]byte(s))
 	}
+	h.Write([]byte{byte(m.End)})
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 

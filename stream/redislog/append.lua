@@ -1,14 +1,16 @@
 -- Appends one message. Answers {'new', id}, {'old', id} (the first answer to the
--- same idempotency key) or {'conflict', id} (it was another message's), or an
--- error, and then nothing at all was written: every read and check comes before
--- the first write.
+-- same idempotency key), {'conflict', id} (it was another message's), {'ended',
+-- id} (the channel has an end), or an error; but for new, nothing at all was
+-- written then: every read and check comes before the first write.
 --
 -- KEYS  5 the idempotency key, absent without one
--- ARGV  1 channel   2 payload   3 event   4 key   5 hash of 2-4
+-- ARGV  1 channel   2 payload   3 event   4 key   5 hash of 2-4 and 14
 --       6, 7 the last id the caller knows, 0 0 if none
 --       8 messages kept   9 milliseconds they are kept
 --      10, 11, 12 milliseconds the stream, the small key, the idempotency key live
 --      13 milliseconds to take for the clock, 0: Redis' own
+--      14 'alone' for an end that is no message, 'message' for one with this
+--         message, '' for none
 
 if KEYS[5] then
   local answer = redis.call('GET', KEYS[5])
@@ -24,10 +26,11 @@ local clock = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = tonumber(ARGV[13])
 if now == 0 then now = clock end
 
-local ms, n, b, floor, size = last()
+local ms, n, b, floor, size, ended = last()
 if not n then return broken(KEYS[2], 'something else', 'the small key of a channel') end
 local jms, jn = journal()
 if not jms then return broken(KEYS[3], 'a ' .. jn, 'a stream') end
+if ended == 1 then return {'ended', id(ms, n)} end
 
 -- A known id that the log does not have, or no id at all: a new life.
 local kms, kn = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -44,8 +47,13 @@ else
 end
 
 local function add()
-  return redis.pcall('XADD', KEYS[1], 'MAXLEN', '~', ARGV[8], id(ms, n), 'v', '1',
-    'p', text(p), 'b', text(b), 'payload', ARGV[2], 'event', ARGV[3], 'key', ARGV[4])
+  local fields = {'v', '1', 'p', text(p), 'b', text(b), 'payload', ARGV[2], 'event', ARGV[3], 'key', ARGV[4]}
+  if ARGV[14] ~= '' then
+    table.insert(fields, 'end')
+    table.insert(fields, ARGV[14])
+    ended = 1
+  end
+  return redis.pcall('XADD', KEYS[1], 'MAXLEN', '~', ARGV[8], id(ms, n), unpack(fields))
 end
 local r = add()
 if smaller(r) then
@@ -58,7 +66,7 @@ if refused(r) then return r end
 local bytes = #ARGV[2] + #ARGV[3] + #ARGV[4]
 size = math.max(bytes, size - math.floor(size / 16))
 announce(jms, jn, ARGV[1], ms, n, bytes)
-redis.call('SET', KEYS[2], table.concat({id(ms, n), text(b), floor, size}, ' '), 'PX', ARGV[11])
+redis.call('SET', KEYS[2], table.concat({id(ms, n), text(b), floor, size, ended}, ' '), 'PX', ARGV[11])
 if KEYS[5] then redis.call('SET', KEYS[5], id(ms, n) .. ' ' .. ARGV[5], 'PX', ARGV[12]) end
 redis.call('XTRIM', KEYS[1], 'MINID', '~', text(math.max(0, clock - ARGV[9])))
 redis.call('PEXPIRE', KEYS[1], ARGV[10])

@@ -1,7 +1,8 @@
 -- What append.lua and delete.lua share. Nothing here writes but announce.
 --
--- KEYS  1 the channel's stream       2 its small key "<last id> <b> <floor> <size>"
+-- KEYS  1 the channel's stream       2 its small key
 --       3 the partition's journal    4 the journal's last id
+-- A small key is "<last id> <b> <floor> <size> <1 if the last id is the channel's end, else 0>".
 -- Numbers are doubles: exact to 2^53, which milliseconds reach in the year 287396.
 
 local function id(ms, n) return string.format('%.0f-%.0f', ms, n) end
@@ -26,7 +27,8 @@ local function generated(key)
   return ms, n, f.length
 end
 
--- newest is our newest entry and its b; entries of foreign writers lack p or b.
+-- newest is our newest entry, its b, and 1 if it is an end, else 0; entries of
+-- foreign writers lack p or b.
 local function newest(key)
   local top = '+'
   while true do
@@ -36,29 +38,30 @@ local function newest(key)
     for i = 1, #e[2], 2 do f[e[2][i]] = e[2][i + 1] end
     if f.p and f.b and tonumber(f.b) then
       local ms, n = split(e[1])
-      return ms, n, tonumber(f.b)
+      return ms, n, tonumber(f.b), f['end'] and 1 or 0
     end
     top = '(' .. e[1]
   end
 end
 
--- last is the channel's last id, its life b, the floor of its last delete and
--- the size to expect of an entry; n is 0 if it has none, nil if the small key is
--- not ours. A lost small key is found again from the stream.
+-- last is the channel's last id, its life b, the floor of its last delete, the
+-- size to expect of an entry and 1 if it has ended, else 0; n is 0 if it has no
+-- last id, nil if the small key is not ours. A lost small key is found again from
+-- the stream, but for an end that was deleted.
 local function last()
   local small = redis.call('GET', KEYS[2])
   if small then
-    local ms, n, b, floor, size = string.match(small, '^(%d+)-(%d+) (%d+) (%d+%-%d+) (%d+)$')
-    return tonumber(ms), tonumber(n), tonumber(b), floor, tonumber(size)
+    local ms, n, b, floor, size, ended = string.match(small, '^(%d+)-(%d+) (%d+) (%d+%-%d+) (%d+) ([01])$')
+    return tonumber(ms), tonumber(n), tonumber(b), floor, tonumber(size), tonumber(ended)
   end
   local gms, gn, length = generated(KEYS[1])
-  local ms, n, b = newest(KEYS[1])
+  local ms, n, b, ended = newest(KEYS[1])
   if not n then
     if length > 0 then gn = 0 end
-    return gms, gn, gms, '0-0', 0
+    return gms, gn, gms, '0-0', 0, 0
   end
-  if gn >= n then ms, n = gms, gn end
-  return ms, n, b, '0-0', 0
+  if gn >= n and ended == 0 then ms, n = gms, gn end
+  return ms, n, b, '0-0', 0, ended
 end
 
 -- journal is the journal's last id, read and checked before the first write.

@@ -3,7 +3,7 @@
 --
 -- ARGV  1 channel   2 milliseconds the small key lives
 
-local ms, n, b, _, size = last()
+local ms, n, b, _, size, ended = last()
 if not n then return broken(KEYS[2], 'something else', 'the small key of a channel') end
 local jms, jn = journal()
 if not jms then return broken(KEYS[3], 'a ' .. jn, 'a stream') end
@@ -13,5 +13,5 @@ local r = redis.pcall('XTRIM', KEYS[1], 'MAXLEN', 0)
 if refused(r) then return r end
 
 announce(jms, jn, ARGV[1], ms, n, -1)
-redis.call('SET', KEYS[2], table.concat({id(ms, n), text(b), id(ms, n), size}, ' '), 'PX', ARGV[2])
+redis.call('SET', KEYS[2], table.concat({id(ms, n), text(b), id(ms, n), size, ended}, ' '), 'PX', ARGV[2])
 return id(ms, n)

@@ -5,8 +5,8 @@
 // the journal of the channel's partition, by which servers hear of news. The
 // keys of a partition share a hash tag, so no command crosses slots:
 //
-//	rejoin:{p}:c:<channel>        the stream; fields v, p, b, payload, event, key
-//	rejoin:{p}:m:<channel>        "<last id> <b> <floor> <size>", outlives the stream
+//	rejoin:{p}:c:<channel>        the stream; fields v, p, b, payload, event, key, end
+//	rejoin:{p}:m:<channel>        "<last id> <b> <floor> <size> <ended>", outlives the stream
 //	rejoin:{p}:k:<channel>,<key>  an idempotency key: "<id> <hash>"
 //	rejoin:{p}:j                  the journal; fields c, i, s, p
 //	rejoin:{p}:jm                 the journal's last id
@@ -17,6 +17,7 @@
 //	options.go   Options; url.go: the address they hold
 //	log.go       Log and its calls; keys.go: the names above
 //	append.go    the append and the delete; common.lua, append.lua, delete.lua
+//	batch.go     several appends in a pipeline; channels.go: the list of channels
 //	known.go     what is remembered of channels: newest id, size
 //	look.go      one query answered; scan.go: a range read in bounded replies
 //	entry.go     replies to entries

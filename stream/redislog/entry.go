@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"rejoin/stream"
@@ -55,6 +56,10 @@ func (r *raw) entry() (e stream.Entry, ok bool) {
 			e.Event = value
 		case "key":
 			e.Key = value
+		case "end":
+			if i := slices.Index(ends[:], value); i > 0 {
+				e.End = stream.End(i)
+			}
 		}
 	}
 	e.ID = r.id
@@ -106,14 +111,17 @@ type state struct {
 	life  uint64
 	floor stream.ID
 	size  int
+	ended bool // last is the end
 }
 
-// parseSmall reads "<last id> <b> <floor> <size>".
+// parseSmall reads "<last id> <b> <floor> <size> <ended>".
 func parseSmall(s string) (st state, ok bool) {
 	var last, floor string
-	if n, err := fmt.Sscanf(s, "%s %d %s %d", &last, &st.life, &floor, &st.size); n != 4 || err != nil {
+	var ended int
+	if n, err := fmt.Sscanf(s, "%s %d %s %d %d", &last, &st.life, &floor, &st.size, &ended); n != 5 || err != nil {
 		return st, false
 	}
+	st.ended = ended == 1
 	var err1, err2 error
 	st.last, err1 = stream.ParseID(last)
 	st.floor, err2 = stream.ParseID(floor)

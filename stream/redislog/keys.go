@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"strconv"
+	"strings"
 
 	"rejoin/stream"
 )
@@ -30,4 +31,22 @@ func (k keyspace) small(channel string) string  { return k.base(k.partition(chan
 // idempotency is unambiguous: a channel's name has no comma.
 func (k keyspace) idempotency(channel, key string) string {
 	return k.base(k.partition(channel)) + "k:" + channel + "," + key
+}
+
+// streams is the glob of the streams of all channels that a pattern may cover.
+func (k keyspace) streams(match stream.Pattern) string {
+	head, _, open := strings.Cut(match.String(), "*")
+	if open || head == "" {
+		head = strings.TrimSuffix(head, ".") + "*" // a.** covers a
+	}
+	return glob.Replace(k.prefix) + ":{*}:c:" + head // a name has no character to escape
+}
+
+// glob escapes what means something in a pattern of SCAN.
+var glob = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
+
+// channel is the channel whose stream a key is.
+func (k keyspace) channel(key string) (name string, ok bool) {
+	_, name, ok = strings.Cut(key, "}:c:")
+	return name, ok && stream.CheckChannel(name) == nil && k.stream(name) == key
 }

@@ -103,7 +103,8 @@ func dial(ctx context.Context, network, addr string, tc *tls.Config) (net.Conn, 
 // failure can be told truthfully: before that, nothing can have been appended.
 type link struct {
 	net.Conn
-	sent atomic.Bool
+	sent    atomic.Bool // a script, in the exchange that is going on
+	reading bool        // its requests are out: the next write begins another
 }
 
 // tcpLink lets go-redis see whether an idle connection is still open; a TLS
@@ -115,18 +116,19 @@ func (l *tcpLink) SyscallConn() (syscall.RawConn, error) {
 }
 
 func (l *link) Write(p []byte) (int, error) {
-	script := isScript(p)
-	if script {
+	if l.reading {
+		l.reading = false
 		l.sent.Store(false)
 	}
 	n, err := l.Conn.Write(p)
-	if script && n > 0 {
+	if n > 0 && isScript(p) {
 		l.sent.Store(true)
 	}
 	return n, l.wrap(err)
 }
 
 func (l *link) Read(p []byte) (int, error) {
+	l.reading = true
 	n, err := l.Conn.Read(p)
 	return n, l.wrap(err)
 }
@@ -138,8 +140,8 @@ func (l *link) wrap(err error) error {
 	return &linkError{err: err, sent: l.sent.Load()}
 }
 
-// isScript reports whether a write begins an EVAL or EVALSHA: go-redis flushes
-// command by command, and those are never pipelined.
+// isScript reports whether a write begins an EVAL or EVALSHA. A pipeline that
+// holds one begins with one.
 func isScript(p []byte) bool {
 	// *12\r\n$7\r\nevalsha\r\n
 	return bytes.Contains(p[:min(len(p), 20)], []byte("\r\neval"))

@@ -170,7 +170,7 @@ func (l *Log) route(ctx context.Context, part int, f func(context.Context, *redi
 		if err == nil {
 			return nil
 		}
-		if _, judged := errors.AsType[*stream.Error](err); judged && errors.Is(err, stream.ErrConflict) {
+		if errors.Is(err, stream.ErrConflict) || errors.Is(err, stream.ErrEnded) {
 			return err
 		}
 		if moved := l.topology.doubt(part, err); !moved || !again {

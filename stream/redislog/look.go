@@ -213,7 +213,7 @@ func (k *look) answerLost() error {
 	}
 	switch {
 	case !k.stored.last.IsZero():
-		if generated.N >= k.stored.last.N {
+		if generated.N >= k.stored.last.N && !k.stored.ended {
 			k.stored.last = generated
 		}
 	case info.Length == 0 && generated.N > 0:
@@ -225,7 +225,7 @@ func (k *look) answerLost() error {
 func (k *look) takeNewest(r raw) bool {
 	e, ours := r.entry()
 	if ours {
-		k.stored = &state{last: e.ID, life: e.Life, size: r.bytes()}
+		k.stored = &state{last: e.ID, life: e.Life, size: r.bytes(), ended: e.End != stream.NotEnd}
 	}
 	return ours
 }
@@ -266,7 +266,8 @@ func (k *look) judge() (enough bool) {
 		if e := &k.pending[i]; last.Less(e.ID) {
 			last = e.ID
 			if k.stored != nil {
-				k.stored.last, k.stored.life = e.ID, e.Life // appended since
+				// appended since
+				k.stored.last, k.stored.life, k.stored.ended = e.ID, e.Life, e.End != stream.NotEnd
 			}
 		}
 	}
@@ -365,7 +366,7 @@ func (k *look) finish() {
 		slices.Reverse(k.page.Entries)
 	}
 	if k.stored != nil && !k.q.Follow {
-		k.page.Last, k.page.Life, k.page.Floor = k.stored.last, k.stored.life, k.stored.floor
+		k.page.Last, k.page.Life, k.page.Floor, k.page.Ended = k.stored.last, k.stored.life, k.stored.floor, k.stored.ended
 		k.log.known.heard(k.q.Channel, k.stored.last, k.stored.size)
 	}
 	k.done = true
