@@ -46,9 +46,6 @@ func (lineFramer) Farewell(p *Pieces, _ []Item) Parting {
 	p.Shared([]byte("bye\n"))
 	return CloseNow
 }
-	p.Shared([]byte("bye\n"))
-	return CloseNow
-}
 
 // pumpServer accepts "<after>\n" and serves channel a on a pump.
 func pumpServer(t testing.TB, b *Broker, sndbuf int, o OutletOptions) string {
