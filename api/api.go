@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
 
+	site "rejoin/api/page"
 	"rejoin/delivery"
 	"rejoin/sse"
 	"rejoin/stream"
@@ -118,20 +119,13 @@ func (a *API) public() http.Handler {
 			}
 		}))
 	}
-	r.Get("/", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte(pointer))
-	})
+	files := site.Handler()
+	for _, path := range site.Paths {
+		r.Method(http.MethodGet, path, files)
+		r.Method(http.MethodHead, path, files)
+	}
 	return r
 }
-
-// pointer is what a person who opens the server in a browser finds.
-const pointer = `This is Rejoin, a catch-up messaging service.
-
-Publish:    curl -d hello http://<this server>/v1/channels/news/messages
-Subscribe:  curl -N 'http://<this server>/v1/sse?channel=news'
-Read:       curl http://<this server>/v1/channels/news/messages
-`
 
 // router is what both handlers stand on: problems for what is not there, health.
 func (a *API) router(middlewares ...func(http.Handler) http.Handler) *chi.Mux {
