@@ -38,6 +38,9 @@ func New(log stream.Log, o Options) *Broker {
 	if o.TotalBytes <= 0 {
 		o.TotalBytes = 256 << 20
 	}
+	if o.MoveWithin <= 0 {
+		o.MoveWithin = 10 * time.Second
+	}
 	if o.Meter == nil {
 		o.Meter = noMeter{}
 	}
@@ -69,6 +72,9 @@ func (b *Broker) Subscribe(channels []Channel) *Subscription {
 	s := newSubscription(b)
 	for _, ch := range channels {
 		s.join(ch, nil)
+	}
+	if b.o.MoveAge > 0 {
+		s.MoveAfter(b.o.MoveAge, b.o.MoveWithin)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -52,6 +52,9 @@ type Options struct {
 	// TailBytes bounds the memory of one channel's tail (4 MiB), TotalBytes
 	// that of all tails and pages (256 MiB).
 	TailBytes, TotalBytes int
+	// MoveAge is how old a connection gets, ±20%, before its client is told to
+	// move within MoveWithin (10 s); 0: as old as it likes.
+	MoveAge, MoveWithin time.Duration
 	// Meter hears what is measured; nil: nobody.
 	Meter Meter
 	// Log is told rarely: a part of the log goes away or comes back.

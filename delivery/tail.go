@@ -21,6 +21,7 @@ type tail struct {
 	mu      sync.Mutex
 	members []*member
 	idle    time.Time // since when there are none
+	busy    time.Time // since when there are some
 	dead    bool      // taken out of the part's map
 }
 
@@ -36,6 +37,9 @@ func (t *tail) join(m *member) bool {
 	defer t.mu.Unlock()
 	if t.dead {
 		return false
+	}
+	if len(t.members) == 0 {
+		t.busy = time.Now()
 	}
 	m.index = len(t.members)
 	t.members = append(t.members, m)
