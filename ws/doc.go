@@ -17,10 +17,12 @@
 //	reader.go     bytes to messages, a state machine without a clock or socket
 //	command.go    what a client's message asks for
 //	session.go    doing it
-//	mailbox.go    what others leave for the writer
-//	conn.go       the two goroutines of a connection
+//	mailbox.go    what is left for the writer
+//	close.go      how connections are closed
+//	pump.go       a connection written to by a pump of the broker
+//	pull.go       a connection with two goroutines of its own
 //
 // A Handler is safe for concurrent use. A connection has a read goroutine, which
-// owns the session, and a write goroutine, which alone writes to the socket; the
-// mailbox is all they share.
+// owns the session, and one writer at a time; the mailbox is all they share. The
+// writer is a pump where there is one, for plain TCP, else a goroutine.
 package ws

@@ -56,6 +56,8 @@ func (e *Encoder) Frame(it *delivery.Item) []byte {
 	case delivery.Unsubscribed:
 		b := stream.AppendJSONString([]byte(`{"type":"unsubscribed","channel":`), it.Channel)
 		return textFrame(appendRef(b, it.Tag))
+	case delivery.Expired:
+		return expiredFrame
 	case delivery.Error:
 		return e.Error(it.Err, nil)
 	}

@@ -33,7 +33,8 @@ type Options struct {
 	// [SameOrigin].
 	CheckOrigin func(*http.Request) error
 	// Grant is what the client of a request may read; an error is the answer to
-	// the request. Nil: everything.
+	// the request. Nil: everything. A grant that does not expire does so with the
+	// request ([delivery.Request.Expires]).
 	Grant func(*http.Request) (Grant, error)
 	// Auth is what a token that a client sends in an auth frame allows. Nil:
 	// such frames are answered by an error.
@@ -86,6 +87,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Req
 			return err
 		}
 	}
+	if grant.Expires.IsZero() {
+		grant.Expires = req.Expires
+	}
 	names := make([]string, len(req.Channels))
 	for i, c := range req.Channels {
 		names[i] = c.Name
@@ -93,6 +97,8 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Req
 	if err := grant.check(names); err != nil {
 		return err
 	}
+	h.conns.Add(1) // until the connection counts itself
+	defer h.conns.Done()
 	// Before the first byte: whoever has seen the answer misses nothing more.
 	sub := h.o.Broker.Subscribe(req.Channels)
 	up := ws.HTTPUpgrader{Timeout: h.o.Stuck}
@@ -131,16 +137,12 @@ func (h *Handler) checkOrigin(r *http.Request) error {
 
 // start runs a connection after its handshake. It owns conn and sub from now on.
 func (h *Handler) start(conn net.Conn, early []byte, sub *delivery.Subscription, channels []string, heartbeat time.Duration, grant Grant) {
-	box := newMailbox()
-	encoder := NewEncoder(h.retry(), h.o.Problem)
-	c := &connection{
-		h: h, net: conn, sub: sub, box: box, encoder: encoder, heartbeat: heartbeat,
-		session: session{h: h, sub: sub, box: box, encoder: encoder, channels: channels},
-		gone:    make(chan struct{}),
+	s := &session{h: h, sub: sub, box: newMailbox(), encoder: NewEncoder(h.retry(), h.o.Problem), channels: channels}
+	s.allow(grant)
+	if tcp, ok := conn.(*net.TCPConn); ok && h.pump(tcp, early, heartbeat, s) {
+		return
 	}
-	c.session.allow(grant)
-	h.conns.Go(func() { c.read(early) })
-	h.conns.Go(c.run)
+	h.pull(conn, early, heartbeat, s)
 }
 
 // retry is a random time from RetryMin to RetryMax, so that clients that were

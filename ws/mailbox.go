@@ -11,9 +11,10 @@ import (
 // and the order to close. It is bounded: who reads the client's messages waits
 // while too many answers are owed.
 type mailbox struct {
-	posted chan struct{} // one slot: there may be something
-	owed   chan struct{} // a place for each answer that is not sent yet
-	shut   chan struct{} // closed by the writer: nothing is taken any more
+	poke func()        // wakes the writer
+	owed chan struct{} // a place for each answer that is not sent yet
+	shut chan struct{} // closed by the writer: nothing is taken any more
+	once sync.Once     // closes shut
 
 	// mu guards the following.
 	mu      sync.Mutex
@@ -21,29 +22,15 @@ type mailbox struct {
 	pong    []byte // the payload of the newest ping
 	answers []byte // frames
 	count   int    // of answers
-	end     *ending
+	order   *ending
 }
 
 // maxOwed bounds the answers owed to one client. An answer is a few hundred
 // bytes.
 const maxOwed = 64
 
-// ending is an order to close.
-type ending struct {
-	code   ws.StatusCode // 0: without a code
-	reason string
-	last   []byte // the frame told before
-	// deaf: what the client sends is no longer understood, so its close frame
-	// would not be seen.
-	deaf bool
-}
-
 func newMailbox() *mailbox {
-	return &mailbox{
-		posted: make(chan struct{}, 1),
-		owed:   make(chan struct{}, maxOwed),
-		shut:   make(chan struct{}),
-	}
+	return &mailbox{owed: make(chan struct{}, maxOwed), shut: make(chan struct{})}
 }
 
 // owe waits for a place for one answer more; false when the writer is done.
@@ -68,45 +55,40 @@ func (b *mailbox) paid(n int) {
 	}
 }
 
+// close is the writer's word that it takes nothing any more.
+func (b *mailbox) close() { b.once.Do(func() { close(b.shut) }) }
+
 // answer leaves a frame in the place that was owed.
 func (b *mailbox) answer(frame []byte) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.answers = append(b.answers, frame...)
 	b.count++
-	b.post()
+	b.mu.Unlock()
+	b.poke()
 }
 
 // ping leaves the answer to a ping, in place of an older one not sent yet
 // (RFC 6455, section 5.5.3).
 func (b *mailbox) ping(payload []byte) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.pinged, b.pong = true, payload
-	b.post()
+	b.mu.Unlock()
+	b.poke()
 }
 
-// close leaves the order to close; the first one counts.
-func (b *mailbox) close(e ending) {
+// end leaves the order to close; the first one counts.
+func (b *mailbox) end(e ending) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.end == nil {
-		b.end = &e
-		b.post()
+	if b.order == nil {
+		b.order = &e
 	}
-}
-
-// post wakes the writer; mu is held.
-func (b *mailbox) post() {
-	select {
-	case b.posted <- struct{}{}:
-	default:
-	}
+	b.mu.Unlock()
+	b.poke()
 }
 
 // take gives the writer the frames to send now, and the order to close behind
 // them, if there is one.
-func (b *mailbox) take() (frames []byte, end *ending) {
+func (b *mailbox) take() (frames []byte, order *ending) {
 	b.mu.Lock()
 	n := b.count
 	if b.pinged {
@@ -114,8 +96,8 @@ func (b *mailbox) take() (frames []byte, end *ending) {
 	}
 	frames = append(frames, b.answers...)
 	b.pinged, b.pong, b.answers, b.count = false, nil, nil, 0
-	end = b.end
+	order = b.order
 	b.mu.Unlock()
 	b.paid(n)
-	return frames, end
+	return frames, order
 }

@@ -35,13 +35,6 @@ func (g Grant) check(channels []string) error {
 	return nil
 }
 
-// Close codes of the contract; those of RFC 6455 have names in gobwas/ws.
-const (
-	closeExpired    ws.StatusCode = 4001
-	closeNotAllowed ws.StatusCode = 4003
-	closeNoProgress ws.StatusCode = 4008
-)
-
 // session is the client's side of a connection: it reads its bytes and does what
 // they ask. It belongs to the read goroutine.
 type session struct {
@@ -52,7 +45,6 @@ type session struct {
 	reader   Reader
 	channels []string // that the subscription reads
 	grant    Grant
-	expiry   *time.Timer // nil: the grant does not expire
 }
 
 // heard is what became of the bytes that came.
@@ -69,7 +61,7 @@ func (s *session) receive(b []byte) heard {
 	for m, err := range s.reader.Messages(b) {
 		if err != nil {
 			v := s.reader.failed
-			s.box.close(ending{code: v.Code, reason: v.Reason, deaf: true})
+			s.box.end(ending{code: v.Code, reason: v.Reason, then: delivery.HalfClose})
 			return garbled
 		}
 		switch m.Op {
@@ -78,7 +70,7 @@ func (s *session) receive(b []byte) heard {
 		case ws.OpPong: // that it came is all it says
 		case ws.OpClose:
 			code, _ := ws.ParseCloseFrameData(m.Payload)
-			s.box.close(ending{code: code}) // section 5.5.1: echo the code
+			s.box.end(ending{code: code, then: delivery.CloseNow}) // section 5.5.1: echo the code
 			return over
 		default:
 			s.do(m)
@@ -162,7 +154,7 @@ func (s *session) auth(c *command) error {
 		return err
 	}
 	if err := grant.check(s.channels); err != nil {
-		s.box.close(ending{code: closeNotAllowed, reason: "the new token does not cover what this connection reads", last: s.encoder.Error(err, c.Ref)})
+		s.box.end(ending{then: delivery.AwaitClose, code: closeNotAllowed, reason: "the new token does not cover what this connection reads", last: s.encoder.Error(err, c.Ref)})
 		s.box.paid(1)
 		return nil
 	}
@@ -171,21 +163,8 @@ func (s *session) auth(c *command) error {
 	return nil
 }
 
-// allow makes the grant the session's, and ends the connection when it expires.
+// allow makes the grant the session's; the subscription ends when it expires.
 func (s *session) allow(g Grant) {
 	s.grant = g
-	s.stop()
-	if !g.Expires.IsZero() {
-		s.expiry = time.AfterFunc(time.Until(g.Expires), func() {
-			s.box.close(ending{code: closeExpired, reason: "the token ran out", last: expiredFrame})
-		})
-	}
-}
-
-// stop stops the clock of the grant.
-func (s *session) stop() {
-	if s.expiry != nil {
-		s.expiry.Stop()
-		s.expiry = nil
-	}
+	s.sub.ExpireAt(g.Expires)
 }

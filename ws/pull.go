@@ -26,22 +26,36 @@ const (
 	closeWait = 2 * time.Second
 )
 
-// connection is one WebSocket after its handshake: a goroutine that reads and
-// one that writes.
+// connection is a WebSocket without a pump (TLS in this process, other systems):
+// a goroutine that reads and one that writes.
 type connection struct {
 	h         *Handler
 	net       net.Conn
-	sub       *delivery.Subscription
-	box       *mailbox
-	encoder   *Encoder
 	heartbeat time.Duration
-	session   session // of the read goroutine
+	session   *session
+	posted    chan struct{} // one slot: there may be something in the mailbox
 	heard     atomic.Bool
 	gone      chan struct{} // closed when the read goroutine ends
 
 	// The write goroutine's own.
 	silence *time.Timer // runs out when nothing was sent for a heartbeat
 	ending  *ending     // the close frame that was sent
+}
+
+// pull runs a connection by two goroutines of its own.
+func (h *Handler) pull(conn net.Conn, early []byte, heartbeat time.Duration, s *session) {
+	c := &connection{
+		h: h, net: conn, heartbeat: heartbeat, session: s,
+		posted: make(chan struct{}, 1), gone: make(chan struct{}),
+	}
+	s.box.poke = func() {
+		select {
+		case c.posted <- struct{}{}:
+		default:
+		}
+	}
+	h.conns.Go(func() { c.read(early) })
+	h.conns.Go(c.run)
 }
 
 // read hands what the client sends to the session, until the client has closed
@@ -82,30 +96,30 @@ func (c *connection) run() {
 	defer answer.Stop()
 	asked := false
 	for c.sendMail() {
-		batch := c.sub.Next(batchBytes)
+		batch := c.session.sub.Next(batchBytes)
 		if len(batch.Items) > 0 {
 			if !c.sendBatch(batch) {
 				return
 			}
-			c.sub.Delivered(batch)
+			c.session.sub.Delivered(batch)
 		}
 		switch {
 		case batch.Done:
-			c.box.close(farewell(batch))
+			c.session.box.end(farewell(batch.Items))
 			continue
 		case batch.More:
 			continue
 		}
 		select {
-		case <-c.sub.Wake():
-		case <-c.box.posted:
+		case <-c.session.sub.Wake():
+		case <-c.posted:
 		case <-c.gone:
 			// With an order to close, or without a word.
 			c.sendMail()
 			return
 		case <-c.silence.C: // with nothing sent since a ping, its answer is due too
 			if asked && !c.heard.Load() {
-				c.box.close(unanswered)
+				c.session.box.end(unanswered)
 				continue
 			}
 			asked = true
@@ -116,35 +130,18 @@ func (c *connection) run() {
 			answer.Reset(c.heartbeat)
 		case <-answer.C:
 			if !c.heard.Load() {
-				c.box.close(unanswered)
+				c.session.box.end(unanswered)
 			}
 			asked = false
 		}
 	}
 }
 
-var unanswered = ending{code: closeNoProgress, reason: "a ping was not answered"}
-
-// farewell is how a connection is closed behind the last batch.
-func farewell(batch delivery.Batch) ending {
-	for i := range batch.Items {
-		switch batch.Items[i].Kind {
-		case delivery.Error:
-			return ending{code: ws.StatusInternalServerError, reason: "a channel cannot be read"}
-		case delivery.End, delivery.Unsubscribed:
-			// Nothing else than the end of the last channel is told with Done.
-			return ending{code: ws.StatusNormalClosure, reason: "every channel has ended"}
-		}
-	}
-	return ending{code: ws.StatusGoingAway, reason: "this server moves its connections: come back"}
-}
-
 // sendMail sends what the mailbox has; false when the connection is over.
 func (c *connection) sendMail() bool {
-	frames, end := c.box.take()
+	frames, end := c.session.box.take()
 	if end != nil {
-		frames = append(frames, end.last...)
-		frames = appendClose(frames, end.code, end.reason)
+		frames = end.append(frames)
 	}
 	if len(frames) > 0 && !c.write(frames) {
 		return false
@@ -161,7 +158,7 @@ func (c *connection) sendBatch(batch delivery.Batch) bool {
 	piece := (*p)[:0]
 	for i := range batch.Items {
 		it := &batch.Items[i]
-		frame := c.encoder.Frame(it)
+		frame := c.session.encoder.Frame(it)
 		if len(piece) > 0 && len(piece)+len(frame) > pieceBytes {
 			if !c.write(piece) || !c.sendMail() {
 				return false
@@ -176,7 +173,7 @@ func (c *connection) sendBatch(batch delivery.Batch) bool {
 			piece = append(piece, frame...)
 		}
 		if it.Kind == delivery.Unsubscribed {
-			c.box.paid(1)
+			c.session.box.paid(1)
 		}
 	}
 	return len(piece) == 0 || c.write(piece)
@@ -206,20 +203,19 @@ func (c *connection) write(frames []byte) bool {
 // anything now: first the rest of the frame under way, for the client would take
 // a close frame inside it for text.
 func (c *connection) giveUp(rest []byte) {
-	end := ending{code: closeNoProgress, reason: "nothing was taken for too long"}
-	last := appendClose(append([]byte(nil), rest...), end.code, end.reason)
+	last := stuck.append(append([]byte(nil), rest...))
 	_ = c.net.SetWriteDeadline(time.Now().Add(closeWait))
 	if _, err := c.net.Write(last); err == nil {
-		c.ending = &end
+		c.ending = &stuck
 	}
 }
 
 // finish ends the connection. When a close frame was sent, the client has
 // closeWait to answer with its own (RFC 6455, section 7.1.1).
 func (c *connection) finish() {
-	close(c.box.shut)
+	c.session.box.close()
 	if c.ending != nil {
-		if half, ok := c.net.(interface{ CloseWrite() error }); ok && c.ending.deaf {
+		if half, ok := c.net.(interface{ CloseWrite() error }); ok && c.ending.then == delivery.HalfClose {
 			_ = half.CloseWrite()
 		}
 		_ = c.net.SetReadDeadline(time.Now().Add(closeWait))
@@ -227,6 +223,5 @@ func (c *connection) finish() {
 	}
 	_ = c.net.Close()
 	<-c.gone
-	c.session.stop()
-	c.sub.Close()
+	c.session.sub.Close()
 }
