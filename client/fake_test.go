@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -61,6 +62,13 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	f.mu.Unlock()
 	return next(r)
+}
+
+// asked are the requests so far; a test that is alone may look itself.
+func (f *fake) asked() []request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.requests)
 }
 
 // client is a client of the fake.

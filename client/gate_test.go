@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 type entrants struct {
 	t    *testing.T
 	g    *gate
+	mu   sync.Mutex // guards the following
 	in   map[string]*pass
 	errs map[string]error
 }
@@ -23,6 +25,8 @@ type entrants struct {
 func (e *entrants) enter(ctx context.Context, name string, bytes int, channels ...string) {
 	go func() {
 		p, err := e.g.enter(ctx, bytes, channels...)
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		if err != nil {
 			e.errs[name] = err
 			return
@@ -33,13 +37,18 @@ func (e *entrants) enter(ctx context.Context, name string, bytes int, channels .
 }
 
 func (e *entrants) leave(name string) {
-	e.g.leave(e.in[name])
+	e.mu.Lock()
+	p := e.in[name]
 	delete(e.in, name)
+	e.mu.Unlock()
+	e.g.leave(p)
 	synctest.Wait()
 }
 
 func (e *entrants) want(names ...string) {
 	e.t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var in []string
 	for name := range e.in {
 		in = append(in, name)
