@@ -18,6 +18,7 @@ func (w *world) preflight(path, origin, method, headers string) answered {
 		"Access-Control-Request-Method", method, "Access-Control-Request-Headers", headers)
 }
 
+// Holds G57.
 func TestPreflight(t *testing.T) {
 	w := newWorld(t, Options{Origins: []string{page1}})
 	for _, header := range []string{
@@ -48,6 +49,7 @@ func TestPreflight(t *testing.T) {
 
 // Answers say so too, and errors above all: a page that cannot read an error
 // cannot tell one from another.
+// Holds G57.
 func TestCrossOriginAnswers(t *testing.T) {
 	w := newWorld(t, Options{Origins: []string{page1}})
 	w.publish("a", "x")
@@ -72,6 +74,7 @@ func TestCrossOriginAnswers(t *testing.T) {
 	require.Equal(t, page1, resp.Header.Get("Access-Control-Allow-Origin"))
 }
 
+// Holds G57.
 func TestEveryOriginWithoutCredentials(t *testing.T) {
 	w := newWorld(t, Options{Origins: []string{"*"}})
 	for _, a := range []answered{
@@ -83,6 +86,7 @@ func TestEveryOriginWithoutCredentials(t *testing.T) {
 	}
 }
 
+// Holds G57.
 func TestNoOriginByDefault(t *testing.T) {
 	w := newWorld(t, Options{})
 	for _, a := range []answered{

@@ -17,6 +17,7 @@ import (
 	"rejoin/stream/memlog"
 )
 
+// Holds G71.
 func TestHealth(t *testing.T) {
 	var ready atomic.Bool
 	w := newWorld(t, Options{Ready: ready.Load})
@@ -38,6 +39,7 @@ func TestHealth(t *testing.T) {
 }
 
 // The log away does not make a server unready; asked for, it is told.
+// Holds G71.
 func TestReadyWithTheLogAway(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.log.failWrites(&stream.Error{Op: "append", Kind: stream.ErrUnavailable, Err: errors.New("redis.internal")})
@@ -49,6 +51,7 @@ func TestReadyWithTheLogAway(t *testing.T) {
 }
 
 // At most one probe a second, shared by all who ask.
+// Holds G71.
 func TestProbeIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &hookedLog{Log: memlog.New(memlog.Options{})}
@@ -87,6 +90,7 @@ func TestProbeIsShared(t *testing.T) {
 
 // A server that appends and hears nothing is not ready, and the answer comes in
 // bounded time.
+// Holds G71.
 func TestProbeNoticesADeafServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heard, other := memlog.New(memlog.Options{}), memlog.New(memlog.Options{})

@@ -51,6 +51,7 @@ func (p page) payloads() string {
 	return strings.Join(all, " ")
 }
 
+// Holds G25, G52.
 func TestHistory(t *testing.T) {
 	w := newWorld(t, Options{})
 	empty := w.history("news", "")
@@ -107,6 +108,7 @@ func TestHistorySince(t *testing.T) {
 	require.Empty(t, w.history("a", "since=1h&after="+id.String()).Messages, "a cursor says more than a time")
 }
 
+// Holds G23, G53.
 func TestHistoryTellsGaps(t *testing.T) {
 	log := memlog.New(memlog.Options{Retention: func(string) stream.Retention {
 		return stream.Retention{MaxMessages: 3, MaxAge: time.Hour, ChannelTTL: time.Hour}
@@ -151,6 +153,7 @@ func TestHistoryTellsGaps(t *testing.T) {
 }
 
 // A page is at most 1 MiB, one message at least, and what does not fit is more.
+// Holds G52.
 func TestHistoryBytes(t *testing.T) {
 	w := newWorld(t, Options{PayloadLimit: func(string) int { return 4 << 20 }})
 	for range 5 {
@@ -187,6 +190,7 @@ func TestHistoryOfAnEndedChannel(t *testing.T) {
 }
 
 // A page and a stream agree on every cursor.
+// Holds G26, G52.
 func TestHistoryCursorsResumeStreams(t *testing.T) {
 	w := newWorld(t, Options{})
 	for i := range 5 {

@@ -54,6 +54,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // What is for operators is not on the public listener, and the other way round.
+// Holds G72.
 func TestListenersAreApart(t *testing.T) {
 	w := newWorld(t, Options{})
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {

@@ -50,6 +50,7 @@ func TestAbortPasses(t *testing.T) {
 }
 
 // The debug log has no query, no header and no payload.
+// Holds G78.
 func TestNothingSecretIsLogged(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.do("POST", "/v1/channels/a/messages?key=secret1", "secret2", "Authorization", "Bearer secret3", "Idempotency-Key", "secret4")
@@ -59,6 +60,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 }
 
 // Any Host is served, a head without measure is not.
+// Holds G17.
 func TestHeads(t *testing.T) {
 	w := newWorld(t, Options{})
 	for _, host := range []string{"rejoin.example", "[::1]:8080", "10.0.0.1"} {

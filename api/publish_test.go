@@ -15,6 +15,7 @@ import (
 	"rejoin/stream"
 )
 
+// Holds G11.
 func TestPublish(t *testing.T) {
 	w := newWorld(t, Options{})
 	a := w.do("POST", "/v1/channels/news/messages?event=tick&key=k&unknown=1", "hi")
@@ -36,6 +37,7 @@ func TestPublish(t *testing.T) {
 	require.Equal(t, uint64(2), w.publish("news", "").N, "an empty payload is one")
 }
 
+// Holds G12, G13.
 func TestIdempotencyKey(t *testing.T) {
 	w := newWorld(t, Options{})
 	const path = "/v1/channels/news/messages?event=e&key=k"
@@ -59,6 +61,7 @@ func TestIdempotencyKey(t *testing.T) {
 }
 
 // A channel's name is unescaped exactly once.
+// Holds G2.
 func TestNamesAreUnescapedOnce(t *testing.T) {
 	w := newWorld(t, Options{})
 	for path, want := range map[string]string{
@@ -96,6 +99,7 @@ func TestNamesAreUnescapedOnce(t *testing.T) {
 }
 
 // A payload comes back as it was sent, in history and in a stream.
+// Holds G9.
 func TestPayloadsComeBack(t *testing.T) {
 	w := newWorld(t, Options{})
 	_, in := w.events("channel=a&format=json")
@@ -121,6 +125,7 @@ func TestPayloadsComeBack(t *testing.T) {
 	}
 }
 
+// Holds G17.
 func TestPayloadLimitByChannel(t *testing.T) {
 	w := newWorld(t, Options{PayloadLimit: func(channel string) int {
 		if channel == "small" {
@@ -143,6 +148,7 @@ func TestPayloadLimitByChannel(t *testing.T) {
 
 // A body that does not come in time is refused, one that breaks off is not
 // appended.
+// Holds G17.
 func TestSlowAndBrokenBodies(t *testing.T) {
 	w := newWorld(t, Options{BodyTimeout: 50 * time.Millisecond})
 	for name, head := range map[string]string{

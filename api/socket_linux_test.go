@@ -13,6 +13,7 @@ import (
 )
 
 // The socket under a request gives up a silent peer after two heartbeats.
+// Holds G46.
 func TestDetectDeath(t *testing.T) {
 	got := make(chan [2]int, 1)
 	srv := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

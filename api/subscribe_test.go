@@ -9,6 +9,7 @@ import (
 )
 
 // Every spelling of a cursor, as clients and polyfills have them, resumes.
+// Holds G30.
 func TestCursorSpellings(t *testing.T) {
 	w := newWorld(t, Options{})
 	old := w.publish("a", "one").String()
@@ -40,6 +41,7 @@ func TestCursorSpellings(t *testing.T) {
 }
 
 // A start by rule holds for a client that names none, and only for it.
+// Holds G34.
 func TestRewindByChannel(t *testing.T) {
 	w := newWorld(t, Options{Rewind: func(channel string) int {
 		if channel == "quotes" {
@@ -65,6 +67,7 @@ func TestRewindByChannel(t *testing.T) {
 }
 
 // An unreadable cursor is told as a reset: a browser never retries a 400.
+// Holds G25.
 func TestUnreadableCursorOnSSE(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.publish("a", "one")

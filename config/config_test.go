@@ -86,6 +86,7 @@ var samples = []struct {
 	}}},
 }
 
+// Holds G73.
 func TestEverySettingFromEverySource(t *testing.T) {
 	var named []string
 	for _, s := range samples {
@@ -168,6 +169,7 @@ func TestEverySettingIsDescribedAndItsDefaultIsGood(t *testing.T) {
 	}
 }
 
+// Holds G73.
 func TestPrecedence(t *testing.T) {
 	g := given{
 		file: "retry:\n  min: 1s\n  max: 20s\nlog.level: warn\n",

@@ -14,6 +14,7 @@ import (
 
 // Every way to get a setting wrong: one line that names it, where it is, and
 // what to do.
+// Holds G74.
 func TestErrors(t *testing.T) {
 	env := func(kv ...string) given { return given{env: kv} }
 	file := func(text string) given { return given{file: text} }
@@ -150,6 +151,7 @@ func aliases(width int) string {
 	return b.String()
 }
 
+// Holds G74.
 func TestFlagErrors(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--redis-uri=x":         "--redis-uri: unknown flag: did you mean --redis-url?",
@@ -166,6 +168,7 @@ func TestFlagErrors(t *testing.T) {
 	}
 }
 
+// Holds G75.
 func TestAddressesBeyondThisMachine(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.8.8.8:1": true, "[::1]:1": true, "localhost:1": true, "[::ffff:127.0.0.1]:1": true,
@@ -179,6 +182,7 @@ func TestAddressesBeyondThisMachine(t *testing.T) {
 }
 
 // Whatever is in a file, an error is one line of ours and nothing panics.
+// Holds G74.
 func FuzzFile(f *testing.F) {
 	for _, text := range []string{
 		"", "redis: {url: redis://h}\n", "channels: [{match: a, retention: {max_age: 1s}}]\n",

@@ -54,6 +54,7 @@ func TestWhatIsPrintedLoadsAgain(t *testing.T) {
 	assert.Equal(t, c, again)
 }
 
+// Holds G78.
 func TestMaskURL(t *testing.T) {
 	for address, want := range map[string]string{
 		"":                                       "",

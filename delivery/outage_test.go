@@ -15,6 +15,7 @@ import (
 
 // The log is away for half a minute while others go on publishing: stale within
 // 1.5 s, live again within 1 s, nothing lost, nothing twice.
+// Holds G50, G58, G60.
 func TestLogAway(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		publishN(t, w.log, "a", 1, 5)
@@ -64,6 +65,7 @@ func TestShortBreakIsSilent(t *testing.T) {
 }
 
 // The journal breaks under readers again and again while messages flow.
+// Holds G27.
 func TestSessionsBreakUnderLoad(t *testing.T) {
 	inBubble(t, stream.Retention{MaxMessages: 100000, MaxAge: time.Hour, ChannelTTL: time.Hour}, Options{TailBytes: 50000}, func(w *world) {
 		ctx, stop := context.WithCancel(w.Context())
@@ -102,6 +104,7 @@ func TestSessionsBreakUnderLoad(t *testing.T) {
 
 // A mark may come before the tail's end is known, and the answer to the look
 // may be older than the mark.
+// Holds G27.
 func TestMarkBeforeEndIsKnown(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		publish(t, w.log, "a", "1")
@@ -125,6 +128,7 @@ func TestMarkBeforeEndIsKnown(t *testing.T) {
 }
 
 // Marks that are lost with the session that should have brought them.
+// Holds G24.
 func TestWipedRestoredSwapped(t *testing.T) {
 	keep := stream.DefaultRetention
 	fill := func(n int) stream.Log {

@@ -12,6 +12,7 @@ import (
 	"rejoin/stream"
 )
 
+// Holds G30, G33.
 func TestParseRequestStarts(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	id := stream.ID{MS: 1764530000123, N: 42}
@@ -88,6 +89,7 @@ func TestParseRequestStarts(t *testing.T) {
 	require.True(t, r.Channels[0].Start.since.Equal(now))
 }
 
+// Holds G35, G36.
 func TestParseRequestRefuses(t *testing.T) {
 	for query, name := range map[string]string{
 		"":                                  "channel",
@@ -133,6 +135,7 @@ func TestParseRequestRefuses(t *testing.T) {
 	require.Len(t, r.Channels, 3)
 }
 
+// Holds G42.
 func TestHeartbeat(t *testing.T) {
 	for _, d := range []time.Duration{MinHeartbeat, 20 * time.Second, MaxHeartbeat} {
 		r, err := ParseRequest("channel=a&heartbeat="+d.String(), "", RequestRules{})

@@ -49,6 +49,7 @@ func brief(s []string) []string {
 	return s
 }
 
+// Holds G31.
 func TestLiveFromTheRequest(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		publishN(t, w.log, "a", 1, 3)
@@ -68,6 +69,7 @@ func TestLiveFromTheRequest(t *testing.T) {
 	})
 }
 
+// Holds G32.
 func TestNeverUsedChannel(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		r := read(t, w.b, Channel{Name: "a"})
@@ -89,6 +91,7 @@ func TestNeverUsedChannel(t *testing.T) {
 
 // A cursor at every distance from the head, with a tail that can hold all and
 // one that can hold next to nothing.
+// Holds G18, G49.
 func TestEveryDistance(t *testing.T) {
 	for _, tail := range []int{0, 2000} {
 		t.Run(fmt.Sprint("tail ", tail), func(t *testing.T) {
@@ -123,6 +126,7 @@ func TestEveryDistance(t *testing.T) {
 	}
 }
 
+// Holds G33, G49.
 func TestStarts(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		publishN(t, w.log, "a", 1, 5)
@@ -158,6 +162,7 @@ func TestStarts(t *testing.T) {
 	})
 }
 
+// Holds G35.
 func TestThreeChannelsOneCursor(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		names := []string{"a", "b", "c"}
@@ -206,6 +211,7 @@ func TestThreeChannelsOneCursor(t *testing.T) {
 	})
 }
 
+// Holds G26, G29.
 func TestDeleteIsToldToThoseBehind(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		ids := publishN(t, w.log, "a", 1, 10)

@@ -13,6 +13,7 @@ import (
 
 // Readers come, stay a moment, go and come back with their cursors while
 // messages flow on a few channels: each has every message once, in order.
+// Holds G18.
 func TestStorm(t *testing.T) {
 	for _, tail := range []int{0, 20000, 600} {
 		t.Run(fmt.Sprint("tail ", tail), func(t *testing.T) {
@@ -75,6 +76,7 @@ func TestStorm(t *testing.T) {
 
 // Two thousand readers back at once, 100 to 1,000 behind, cost the log what a
 // few do.
+// Holds G69.
 func TestComebackIsShared(t *testing.T) {
 	inBubble(t, stream.Retention{MaxMessages: 5000, MaxAge: time.Hour, ChannelTTL: time.Hour}, Options{}, func(w *world) {
 		ids := publishN(t, w.log, "a", 1, 2000)
@@ -102,6 +104,7 @@ func TestComebackIsShared(t *testing.T) {
 }
 
 // Subscribing to a channel that is read already asks the log nothing.
+// Holds G66.
 func TestWarmSubscribeAsksNothing(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		publishN(t, w.log, "a", 1, 10)
@@ -120,6 +123,7 @@ func TestWarmSubscribeAsksNothing(t *testing.T) {
 	})
 }
 
+// Holds G51.
 func TestDrainSpreads(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		var rs []*reader
@@ -151,6 +155,7 @@ func TestDrainSpreads(t *testing.T) {
 }
 
 // Three thousand readers closed at once while messages flow.
+// Holds G48.
 func TestClosedAtOnce(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		var rs []*reader

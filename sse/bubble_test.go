@@ -82,6 +82,7 @@ func bubble(t *testing.T, query string, test func(t *testing.T, log *memlog.Log,
 }
 
 // A sign of life comes after a heartbeat of silence, and only then.
+// Holds G42.
 func TestHeartbeatOnlyInSilence(t *testing.T) {
 	bubble(t, "channel=a&heartbeat=15s", func(t *testing.T, log *memlog.Log, w *writer) {
 		publish := func() {
@@ -111,6 +112,7 @@ func TestHeartbeatOnlyInSilence(t *testing.T) {
 
 // A large message goes out in pieces, each with a time of its own to make
 // progress, so that a slow reader is not taken for a stuck one.
+// Holds G47.
 func TestDeadlineForEachPiece(t *testing.T) {
 	bubble(t, "channel=a", func(t *testing.T, log *memlog.Log, w *writer) {
 		before := len(w.deadlines)

@@ -25,6 +25,7 @@ func message(channel string, e stream.Entry) *delivery.Item {
 
 func problem(err error) []byte { return []byte(`{"detail":"` + err.Error() + `"}`) }
 
+// Holds G26, G41.
 func TestGoldenFrames(t *testing.T) {
 	moment := time.Date(2026, 1, 31, 12, 0, 0, 5e6, time.UTC)
 	gap := func(g stream.Gap, pos stream.ID) *delivery.Item {
@@ -86,6 +87,7 @@ func TestGoldenFrames(t *testing.T) {
 }
 
 // With several channels each id is the whole cursor, which resumes all of them.
+// Holds G8.
 func TestSeveralChannels(t *testing.T) {
 	channels := []string{"a", "b", "c"}
 	e := NewEncoder(channels, true, problem)
@@ -158,6 +160,7 @@ var hardPayloads = map[string]string{
 	"long without breaks": strings.Repeat("é", 1<<16),
 }
 
+// Holds G39.
 func TestPayloadsRoundTrip(t *testing.T) {
 	for name, payload := range hardPayloads {
 		t.Run(name, func(t *testing.T) { roundTrip(t, payload, "tick") })
@@ -206,6 +209,7 @@ func roundTrip(t *testing.T, payload, name string) {
 
 // Another program may write what a publish would have refused; it must not be
 // able to write fields or frames.
+// Holds G16, G40.
 func TestForeignEventCannotInject(t *testing.T) {
 	for _, name := range []string{"a\nid: 9-9", "a\rdata: x", "a\x00b"} {
 		e := NewEncoder([]string{"a"}, false, problem)
@@ -226,6 +230,7 @@ func TestRecordIsEncodedOnce(t *testing.T) {
 	require.LessOrEqual(t, allocs, 1.0, "the encoder itself, and no new frame")
 }
 
+// Holds G39, G40.
 func FuzzFrame(f *testing.F) {
 	for _, payload := range hardPayloads {
 		f.Add(payload, "tick")

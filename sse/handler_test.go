@@ -130,6 +130,7 @@ func (c *client) next(kinds ...string) event {
 }
 
 // The answer is there before the first message, whole as a browser wants it.
+// Holds G31, G37.
 func TestHeadersAtOnce(t *testing.T) {
 	w := newWorld(t, Options{RetryMin: 700 * time.Millisecond, RetryMax: 900 * time.Millisecond})
 	protocols(t, func(t *testing.T, hc *http.Client) {
@@ -153,6 +154,7 @@ func TestHeadersAtOnce(t *testing.T) {
 	})
 }
 
+// Holds G38.
 func TestRetryIsRandom(t *testing.T) {
 	h := New(Options{})
 	seen := map[time.Duration]bool{}
@@ -166,6 +168,7 @@ func TestRetryIsRandom(t *testing.T) {
 	require.Equal(t, 5*time.Second, New(Options{RetryMin: 5 * time.Second}).retry(), "a minimum above the default maximum")
 }
 
+// Holds G44.
 func TestPadding(t *testing.T) {
 	w := newWorld(t, Options{})
 	c := w.open(http.DefaultClient, "channel=a&padding=true", "")
@@ -176,6 +179,7 @@ func TestPadding(t *testing.T) {
 
 // What is published flows, and a client that comes back with the id of any
 // event goes on behind it.
+// Holds G49.
 func TestLiveAndResume(t *testing.T) {
 	w := newWorld(t, Options{})
 	protocols(t, func(t *testing.T, hc *http.Client) {
@@ -241,6 +245,7 @@ func TestRefusesBeforeAnythingIsWritten(t *testing.T) {
 }
 
 // The end is never clean: some clients take a clean end for the last word.
+// Holds G43.
 func TestNoCleanEnd(t *testing.T) {
 	protocols(t, func(t *testing.T, hc *http.Client) {
 		w := newWorld(t, Options{})
@@ -275,6 +280,7 @@ func TestNoCleanEnd(t *testing.T) {
 }
 
 // The client's FIN means it is gone, at once and without a write.
+// Holds G46.
 func TestClientLeaves(t *testing.T) {
 	w := newWorld(t, Options{})
 	protocols(t, func(t *testing.T, hc *http.Client) {
@@ -299,6 +305,7 @@ func TestClientLeaves(t *testing.T) {
 }
 
 // A reader that takes nothing for Stuck is ended; what it missed stays in the log.
+// Holds G47.
 func TestStuckReader(t *testing.T) {
 	protocols(t, func(t *testing.T, hc *http.Client) {
 		w := newWorld(t, Options{Stuck: 50 * time.Millisecond})
@@ -323,6 +330,7 @@ func TestStuckReader(t *testing.T) {
 }
 
 // Many readers leave at once while messages flow.
+// Holds G48.
 func TestManyLeaveAtOnce(t *testing.T) {
 	const readers = 300
 	w := newWorld(t, Options{})

@@ -9,6 +9,7 @@ import (
 	"rejoin/stream"
 )
 
+// Holds G1.
 func TestChannelNames(t *testing.T) {
 	for _, s := range []string{"a", "news.uk", "A-Z_a-z.0:9~@=+-", "...", "a.", ".a", strings.Repeat("x", stream.MaxChannelName)} {
 		if err := stream.CheckChannel(s); err != nil {
@@ -72,6 +73,7 @@ func TestPattern(t *testing.T) {
 
 // FuzzChannel: names agree with the contract's alphabet, and a name is a pattern
 // that matches itself; putting stars for its parts still matches it.
+// Holds G1.
 func FuzzChannel(f *testing.F) {
 	for _, s := range []string{"news", "news.uk", "..", "...", "a b", "ä", "", "user:1~@=+-"} {
 		f.Add(s)

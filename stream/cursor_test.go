@@ -57,6 +57,7 @@ func TestParseCursor(t *testing.T) {
 	}
 }
 
+// Holds G7.
 func TestParseCursorRefuses(t *testing.T) {
 	many := "1~"
 	for i := range 5000 {
@@ -73,6 +74,7 @@ func TestParseCursorRefuses(t *testing.T) {
 	}
 }
 
+// Holds G8.
 func TestPositions(t *testing.T) {
 	one := stream.NewPositions([]string{"a"})
 	if got := one.String(); got != "0-0" {
@@ -114,6 +116,7 @@ func TestPositions(t *testing.T) {
 
 // FuzzParseCursor: a text is refused, or says for its channel what it says when
 // it is written again.
+// Holds G7.
 func FuzzParseCursor(f *testing.F) {
 	for _, s := range []string{
 		"earliest", "0", "0-0", "1-0", "1764530000123-42", "1~", "1~a.1.1", "1~a.1.1~b.2.2", "1~~", "1~a.1",

@@ -10,6 +10,7 @@ import (
 	"rejoin/stream"
 )
 
+// Holds G54.
 func TestMessageJSON(t *testing.T) {
 	e := stream.Entry{ID: id(1764530000123, 42), Payload: "a \"b\"\n\r\t\\\x00</script>\u2028\u2029€😀", Event: "e", Key: "k"}
 	got := string(e.AppendJSON([]byte("x"), "news"))
@@ -44,6 +45,7 @@ func TestGapJSON(t *testing.T) {
 
 // FuzzJSONString: any text is read back by the standard library as it was, its
 // invalid bytes as U+FFFD, and is one line of a script.
+// Holds G54.
 func FuzzJSONString(f *testing.F) {
 	for _, s := range []string{"", "a", "\"\\/\b\f\n\r\t\x00\x1f\x7f", "\u2028\u2029\u202a", "€😀", "\xff\xfe", "a\xe2\x80", "\ufffd"} {
 		f.Add(s)
@@ -64,6 +66,7 @@ func FuzzJSONString(f *testing.F) {
 	})
 }
 
+// Holds G56.
 func TestErrorKinds(t *testing.T) {
 	e := &stream.Error{Op: "append", Channel: "a", Kind: stream.ErrUnavailable, Err: io.EOF, Hint: "start it"}
 	if !errors.Is(e, stream.ErrUnavailable) || !errors.Is(e, io.EOF) || errors.Is(e, stream.ErrFull) {

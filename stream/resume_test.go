@@ -62,6 +62,7 @@ func (h held) page(c stream.ID) stream.Page {
 
 func id(ms, n uint64) stream.ID { return stream.ID{MS: ms, N: n} }
 
+// Holds G22, G23, G24, G32.
 func TestResume(t *testing.T) {
 	var (
 		five = begin(100, 200, 300, 400, 500)
@@ -174,6 +175,7 @@ func (h held) drop(i int) held {
 	return h
 }
 
+// Holds G27.
 func TestFollows(t *testing.T) {
 	e := stream.Entry{ID: id(300, 3), Prev: 200, Life: 100}
 	for pos, want := range map[stream.ID]bool{

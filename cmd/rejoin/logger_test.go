@@ -24,6 +24,7 @@ func TestLoggerFormats(t *testing.T) {
 	}
 }
 
+// Holds G63.
 func TestLogLinesAreBoundedForEachLevel(t *testing.T) {
 	var out bytes.Buffer
 	logger := newLogger(config.Log{Level: "info", Format: "json"}, &out)

@@ -124,6 +124,7 @@ func (s *events) until(prefix string) string {
 	return ""
 }
 
+// Holds G75.
 func TestServeSaysWhatItIsAndWhoMayUseIt(t *testing.T) {
 	p := start(t)
 	out := strings.Join(p.lines, "\n")
@@ -181,6 +182,7 @@ func TestRulesHoldForTheirChannels(t *testing.T) {
 	assert.Equal(t, []struct{ Payload string }{{"3"}, {"4"}}, page.Messages)
 }
 
+// Holds G51, G77.
 func TestASignalSendsReadersAway(t *testing.T) {
 	p := start(t, "--drain-window=1s")
 	s := p.subscribe("channel=news")
@@ -198,6 +200,7 @@ func TestASignalSendsReadersAway(t *testing.T) {
 	assert.Contains(t, rest, `"stopped"`)
 }
 
+// Holds G77.
 func TestNotReadyWhileStopping(t *testing.T) {
 	p := start(t, "--drain-window=1h")
 	s := p.subscribe("channel=news")
@@ -248,6 +251,7 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 	assert.Equal(t, 2, res.ProtoMajor)
 }
 
+// Holds G17.
 func TestHeadersAreBounded(t *testing.T) {
 	p := start(t, "--limits-header-bytes=4KiB")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.listen+"/healthz", nil)

@@ -22,6 +22,7 @@ import (
 
 // A thousand readers that live one second each and come back with their cursor,
 // 100 messages a second for 20 seconds: nothing lost, nothing twice.
+// Holds G18.
 func TestThousandShortLives(t *testing.T) {
 	redis := redistest.Start(t)
 	s := serve(t, plain, "--redis-url", redis.URL(), "--retention-max-messages", "10000")
@@ -57,6 +58,7 @@ func TestThousandShortLives(t *testing.T) {
 
 // Three thousand readers close at once while 100 messages a second flow, three
 // times over, on a server built with the race detector: nothing happens.
+// Holds G48.
 func TestThousandsLeaveAtOnce(t *testing.T) {
 	const crowd, rounds, channel = 3000, 3, "crowd"
 	redis := redistest.Start(t)

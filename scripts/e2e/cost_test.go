@@ -15,6 +15,7 @@ import (
 
 // What a message costs Redis, in commands, does not grow with the readers of its
 // channel, nor with channels that are read and silent.
+// Holds G67.
 func TestCommandsDoNotGrowWithReaders(t *testing.T) {
 	const crowd, messages = 1000, 200
 	redis := redistest.Start(t)

@@ -24,6 +24,7 @@ const protocol = "../../docs/protocol.md"
 
 // Every line of shell in docs/protocol.md works, from the first to the last, on
 // a fresh server.
+// Holds G79.
 func TestProtocolExamples(t *testing.T) {
 	s := serve(t, plain)
 	seen := filepath.Join(t.TempDir(), "seen")
@@ -80,6 +81,7 @@ func words(cell string) (all []string) {
 }
 
 // The table of settings is what the program has: names and defaults.
+// Holds G79.
 func TestProtocolSettings(t *testing.T) {
 	path, err := plain()
 	if err != nil {
@@ -143,6 +145,7 @@ func compare(t *testing.T, what string, has, written map[string]string) {
 }
 
 // The tables of metrics and of errors are what a server has.
+// Holds G55.
 func TestProtocolMetricsAndErrors(t *testing.T) {
 	redis := redistest.Start(t)
 	s := serve(t, plain, "--redis-url", redis.URL())
@@ -186,6 +189,7 @@ func TestProtocolMetricsAndErrors(t *testing.T) {
 
 // What the document says is not built is refused by name: when it is built, the
 // document is to be changed.
+// Holds G36.
 func TestProtocolSaysWhatIsNotBuilt(t *testing.T) {
 	s := serve(t, plain)
 	for _, cells := range rows(t, "## Not built yet") {

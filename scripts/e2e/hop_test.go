@@ -15,10 +15,12 @@ import (
 
 // Readers hop between two servers on one Redis at each reconnect, with the
 // cursor of whatever they saw last: every message comes exactly once, in order.
+// Holds G19.
 func TestHopBetweenTwoServers(t *testing.T) { hop(t, false) }
 
 // The same, with one of the servers killed half way: readers and the publisher
 // go on at the other.
+// Holds G19.
 func TestHopWhenOneServerIsKilled(t *testing.T) { hop(t, true) }
 
 func hop(t *testing.T, killOne bool) {

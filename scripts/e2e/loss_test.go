@@ -160,6 +160,7 @@ func try(t *testing.T, s *server, channel, text, key string) (int, http.Header) 
 
 // The log is wiped under a server that runs: readers who are connected and those
 // who come later are told, and go on with what is new.
+// Holds G24.
 func TestFlushed(t *testing.T) {
 	const channel = "flushed"
 	redis := redistest.Start(t)
@@ -194,6 +195,7 @@ func TestFlushed(t *testing.T) {
 
 // Redis restarts from an older snapshot: whoever had what is lost is told, also
 // after as many have been published anew; whoever had not, misses nothing.
+// Holds G24.
 func TestOlderSnapshot(t *testing.T) {
 	const channel = "snapshot"
 	redis := redistest.Start(t)
@@ -234,6 +236,7 @@ func TestOlderSnapshot(t *testing.T) {
 // Redis hangs for ten seconds without closing a connection: no call hangs with
 // it, readers are told, new ones are let in, and nothing is lost or comes twice.
 // Meanwhile the server is idle and says little.
+// Holds G50, G58, G59, G60, G63.
 func TestFrozen(t *testing.T) {
 	const channel, away = "frozen", 10 * time.Second
 	redis := redistest.Start(t)
@@ -310,6 +313,7 @@ func cpuTime(t *testing.T, s *server) time.Duration {
 
 // The answer to an append is lost on its way: the publisher is told that nobody
 // knows, and the same key does not append again.
+// Holds G15.
 func TestAnswerLost(t *testing.T) {
 	const channel = "answers"
 	redis := redistest.Start(t)

@@ -70,6 +70,7 @@ func (o *outage) settle(t *testing.T) {
 
 // A server dies by SIGKILL and another takes its address: readers come back by
 // themselves and have missed nothing.
+// Holds G45.
 func TestServerKilledAndRestarted(t *testing.T) {
 	o := newOutage(t, "kill-server")
 	eventually(t, "a third of the messages", func() bool { return o.publisher.acked.Load() >= outageMessages/3 })
@@ -94,6 +95,7 @@ func TestServerKilledAndRestarted(t *testing.T) {
 // Redis dies by SIGKILL and comes back with all it acknowledged: readers stay
 // connected, are told that the flow stands still and that it goes on, and have
 // missed nothing.
+// Holds G11, G45, G50, G58, G60.
 func TestRedisKilledAndRestarted(t *testing.T) {
 	o := newOutage(t, "kill-redis")
 	eventually(t, "a third of the messages", func() bool { return o.publisher.acked.Load() >= outageMessages/3 })

@@ -23,6 +23,7 @@ var payloads = []string{
 // Whatever text is published comes out equal at the other end: as the whole
 // message exactly, as the bare payload with CR and CRLF as LF, by the parsers of
 // curl's reader and of Chromium.
+// Holds G9, G39.
 func TestPayloadsComeOutEqual(t *testing.T) {
 	const channel = "payloads"
 	s := serve(t, plain, "--cors-origins", "*")

@@ -31,6 +31,7 @@ func fenced(t *testing.T, path, kind string) []string {
 
 // TestReadme runs the README's first block as a newcomer would, on another
 // port, and compares what it prints with the block below it.
+// Holds G41, G79.
 func TestReadme(t *testing.T) {
 	scripts, pictures := fenced(t, "../../README.md", "sh"), fenced(t, "../../README.md", "text")
 	if len(scripts) == 0 || len(pictures) == 0 {

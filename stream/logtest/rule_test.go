@@ -133,6 +133,7 @@ func TestWithoutNothing(t *testing.T) {
 }
 
 // TestRuleMutants: the model finds every condition of the rule that is missing.
+// Holds G20.
 func TestRuleMutants(t *testing.T) {
 	for i, name := range conditions {
 		_, err := runModel(t.Context(), newPaper, campaign{rule: without(i), seed: 1, sequences: 4 * MutantSequences, shrinks: 200})

@@ -27,6 +27,7 @@ func (s store) Close() error              { return s.log.Close() }
 func TestSuite(t *testing.T) { logtest.Run(t, newStore) }
 
 // In a bubble: there the model's clock is this process's clock.
+// Holds G20, G21.
 func TestModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { logtest.Model(t, newStore) })
 }

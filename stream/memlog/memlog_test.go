@@ -43,6 +43,7 @@ func payloads(p stream.Page) string {
 	return strings.Join(s, " ")
 }
 
+// Holds G70.
 func TestBytesDropTheOldestOfAllChannels(t *testing.T) {
 	const room = 4 * (1000 + stream.EntryOverhead)
 	l := memlog.New(memlog.Options{MaxBytes: room + 1500}) // three counters beside four messages
@@ -99,6 +100,7 @@ func TestFullIsRefusedWithNothingDropped(t *testing.T) {
 	}
 }
 
+// Holds G70.
 func TestAgeIsExactAndMemoryFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memlog.New(memlog.Options{Retention: func(string) stream.Retention {
@@ -127,6 +129,7 @@ func TestAgeIsExactAndMemoryFollows(t *testing.T) {
 	})
 }
 
+// Holds G70.
 func TestSilentChannelIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memlog.New(memlog.Options{})

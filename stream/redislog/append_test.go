@@ -12,6 +12,7 @@ import (
 	"rejoin/stream/redislog"
 )
 
+// Holds G6.
 func TestAppendThenRead(t *testing.T) {
 	_, logs := start(t, 2)
 	var ids []stream.ID
@@ -48,6 +49,7 @@ func TestAppendThenRead(t *testing.T) {
 }
 
 // Every key of an append, made a list: the append is refused and leaves nothing.
+// Holds G14.
 func TestWrongTypeLeavesNothingBehind(t *testing.T) {
 	s, logs := start(t, 1)
 	l := logs[0]
@@ -117,6 +119,7 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
+// Holds G5.
 func TestNewLife(t *testing.T) {
 	s, logs := start(t, 2)
 	l := logs[0]
@@ -195,6 +198,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// Holds G16.
 func TestForeignWriters(t *testing.T) {
 	s, logs := start(t, 1)
 	l := logs[0]
@@ -232,6 +236,7 @@ func TestForeignWriters(t *testing.T) {
 	publish(t, l, "b", "1")
 }
 
+// Holds G28.
 func TestServedExactly(t *testing.T) {
 	s := startServer(t)
 	l := open(t, redislog.Options{URL: s.URL(), Retention: func(string) stream.Retention {
@@ -287,6 +292,7 @@ func TestLargePayloads(t *testing.T) {
 	}
 }
 
+// Holds G76.
 func TestPartitionsMustAgree(t *testing.T) {
 	s, _ := start(t, 1)
 	_, err := redislog.Open(t.Context(), redislog.Options{URL: s.URL(), Partitions: 16})

@@ -56,6 +56,7 @@ func monitor(t *testing.T, s *redistest.Server) func() []string {
 // by the session of its part, and no command names keys of two slots. The proof:
 // every key a command names, as the masters' MONITOR shows it, has one hash tag a
 // command, and no master ever answered an error.
+// Holds G68.
 func TestClusterCrossesNoSlot(t *testing.T) {
 	c := redistest.StartCluster(t, 3)
 	for _, m := range c.Masters {
@@ -153,6 +154,7 @@ func TestClusterCrossesNoSlot(t *testing.T) {
 
 // A master of a cluster dies: the parts of the others live on, its own end and
 // come back on the replica.
+// Holds G64.
 func TestClusterFailover(t *testing.T) {
 	c := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
 	c.AddReplica(c.Masters[0])
@@ -253,6 +255,7 @@ func listenUntil(t *testing.T, l *redislog.Log, part int, d time.Duration) strea
 	}
 }
 
+// Holds G64.
 func TestSentinelFailover(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	l := open(t, redislog.Options{URL: s.URL()})
@@ -284,6 +287,7 @@ func TestSentinelFailover(t *testing.T) {
 
 // The master steps down while everybody lives: the session on it ends though its
 // connection is fine.
+// Holds G64.
 func TestSentinelSwitch(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	l := open(t, redislog.Options{URL: s.URL()})

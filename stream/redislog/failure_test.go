@@ -26,6 +26,7 @@ import (
 
 // Each way a living Redis refuses: the kind is the truth, the words of Redis are
 // kept, nothing was appended, and the same log goes on once it is mended.
+// Holds G56.
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -105,6 +106,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Holds G65.
 func TestPasswords(t *testing.T) {
 	s := startServer(t)
 	s.Do("ACL", "SETUSER", "app", "on", ">s:cret", "~*", "+@all")
@@ -126,6 +128,7 @@ func TestPasswords(t *testing.T) {
 
 // A script of somebody else that does not end: Redis says BUSY after a while, and
 // every call is answered in time.
+// Holds G56.
 func TestBusy(t *testing.T) {
 	s, logs := start(t, 1, "--busy-reply-threshold", "200")
 	l := logs[0]
@@ -175,6 +178,7 @@ func TestTooManyClients(t *testing.T) {
 }
 
 // Loading a large file after a restart: unavailable, then all is there.
+// Holds G56.
 func TestLoading(t *testing.T) {
 	s, logs := start(t, 1, "--enable-debug-command", "yes")
 	l := logs[0]
@@ -240,6 +244,7 @@ func TestDialHangs(t *testing.T) {
 	}
 }
 
+// Holds G65.
 func TestTLS(t *testing.T) {
 	cert, key := certificate(t)
 	s := redistest.Start(t)

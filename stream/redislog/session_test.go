@@ -108,6 +108,7 @@ func TestSessionReads(t *testing.T) {
 }
 
 // A frozen Redis is told within 1.25 s, and calls do not hang on it.
+// Holds G50, G59.
 func TestFrozen(t *testing.T) {
 	s, logs := start(t, 1)
 	sess := listen(t, logs[0])
@@ -178,6 +179,7 @@ func TestKilledAndRestarted(t *testing.T) {
 	}
 }
 
+// Holds G62.
 func TestOpenWhileAway(t *testing.T) {
 	s := startServer(t)
 	s.Kill()
@@ -204,6 +206,7 @@ func TestOpenWhileAway(t *testing.T) {
 }
 
 // Each way a journal can be lost or go back under an open connection.
+// Holds G61.
 func TestJournalLost(t *testing.T) {
 	for name, hurt := range map[string]func(s *redistest.Server, l *redislog.Log){
 		"gone, nothing said since": func(s *redistest.Server, l *redislog.Log) {
@@ -251,6 +254,7 @@ func TestJournalLost(t *testing.T) {
 }
 
 // A journal whose end was evicted goes on, and its session with it.
+// Holds G61.
 func TestJournalEndLost(t *testing.T) {
 	s, logs := start(t, 1)
 	l := logs[0]
@@ -325,6 +329,7 @@ func TestCloseInterrupts(t *testing.T) {
 }
 
 // The answer is lost after the write: unknown, and the same key appends once.
+// Holds G15.
 func TestAnswerLost(t *testing.T) {
 	s := startServer(t)
 	p := redistest.NewProxy(t, s.Addr)
