@@ -139,7 +139,7 @@ class Pane {
 
   cut() {
     this.halt()
-    this.state('cut', 'You cut this line. Publish on, then join again.')
+    this.state('cut')
   }
 
   // What a transport does.
@@ -287,8 +287,10 @@ class Pane {
     view.missed.textContent = count(this.caught + this.gone + behind)
     view.caught.textContent = count(this.caught)
     view.lost.textContent = count(this.gone)
+    view.caught.classList.toggle('some', this.caught > 0)
+    view.lost.classList.toggle('some', this.gone > 0)
     view.cursor.textContent = this.cursor?.text ?? 'none yet'
-    view.button.textContent = this.stop ? 'Cut' : 'Join again'
+    view.button.textContent = this.stop ? 'Cut' : 'Rejoin'
     const wrong = this.skipped + this.twice
     view.check.textContent = wrong ? `${count(this.skipped)} skipped, ${count(this.twice)} twice`
       : behind ? `${count(behind)} behind` : this.received ? 'each id once, in order' : ''
@@ -301,7 +303,7 @@ class Pane {
         `cell ${this.marks.get(n) ?? (known && this.cursor && n > this.cursor.n ? 'waiting' : '')}`
     }
     if (this.following) view.list.scrollTop = view.list.scrollHeight
-    $('all').textContent = panes.some(pane => pane.stop) ? 'Cut all lines' : 'Join all again'
+    $('all').textContent = panes.some(pane => pane.stop) ? 'Cut all lines' : 'Rejoin all'
   }
 }
 
@@ -446,9 +448,10 @@ function poll(pane) {
   return () => stop.abort()
 
   async function run() {
-    // An answer does not say what was published before: the newest id does.
-    const info = await ask(channelPath(), { headers: authorization(), signal })
-    if (info.body.last) saw(parse(info.body.last))
+    // An answer does not say what was published before it was asked for: the
+    // newest id does.
+    const newest = await ask(`${channelPath()}/messages?order=desc&limit=1`, { headers: authorization(), signal })
+    newest.body.messages?.forEach(m => saw(parse(m.id)))
     const target = head
     const limit = 100
     for (let first = true; !signal.aborted; first = false) {
