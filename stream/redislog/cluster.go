@@ -2,7 +2,6 @@ package redislog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -19,15 +18,20 @@ import (
 // and a script needs them in one.
 type cluster struct {
 	target *target
+	roster roster
 	asking lock // one look-up at a time
 
 	mu      sync.Mutex // guards below
 	masters []string   // by partition; "" when its slot has none
+	by      string     // who named them
 	doubts  bool       // some of them may be wrong
 }
 
 func newCluster(t *target, partitions int) *cluster {
-	return &cluster{target: t, asking: newLock(), masters: make([]string, partitions), doubts: true}
+	return &cluster{
+		target: t, asking: newLock(), roster: roster{hosts: slices.Clone(t.hosts)},
+		masters: make([]string, partitions), doubts: true,
+	}
 }
 
 func (c *cluster) parts() int { return len(c.masters) }
@@ -50,57 +54,44 @@ func (c *cluster) master(ctx context.Context, part int) (string, error) {
 	if sure {
 		return last, nil
 	}
-	errs := []error{errNoMaster}
-	for _, host := range c.hosts() {
-		slots, err := c.ask(ctx, host)
+	err := c.roster.ask(ctx, func(ctx context.Context, host string) error {
+		cl := c.target.connect(host, 2, lookupTimeout)
+		defer cl.close()
+		slots, err := cl.ClusterSlots(ctx).Result()
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", host, err))
-			continue
+			return err
 		}
-		c.learn(host, slots)
-		if addr, _ := c.known(part); addr != "" {
-			return addr, nil
-		}
-		return "", fmt.Errorf("slot %d of partition %d has no master", slot(part), part)
+		return c.learn(host, slots, part)
+	})
+	if err != nil && last == "" {
+		return "", err
 	}
-	if last != "" {
-		return last, nil
-	}
-	return "", errors.Join(errs...)
+	addr, _ := c.known(part)
+	return addr, nil
 }
 
-// hosts are all servers that may know: masters first, they were well before.
-func (c *cluster) hosts() (hosts []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, h := range slices.Concat(c.masters, c.target.hosts) {
-		if h != "" && !slices.Contains(hosts, h) {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
-}
-
-func (c *cluster) ask(ctx context.Context, host string) ([]redis.ClusterSlot, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	cl := c.target.connect(host, 2, lookupTimeout)
-	defer cl.close()
-	return cl.ClusterSlots(ctx).Result()
-}
-
-func (c *cluster) learn(host string, slots []redis.ClusterSlot) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for part := range c.masters {
-		c.masters[part] = ""
-		for _, s := range slots {
-			if n := slot(part); s.Start <= n && n <= s.End && len(s.Nodes) > 0 {
-				c.masters[part] = complete(s.Nodes[0].Addr, host)
+// learn keeps what a server says of the slots. It is an error if it knows no
+// master for the part that was asked for.
+func (c *cluster) learn(host string, slots []redis.ClusterSlot, part int) error {
+	masters := make([]string, len(c.masters))
+	for _, s := range slots {
+		for i, n := range s.Nodes {
+			addr := complete(n.Addr, host)
+			c.roster.add(addr)
+			for p := range masters {
+				if i == 0 && s.Start <= slot(p) && slot(p) <= s.End {
+					masters[p] = addr
+				}
 			}
 		}
 	}
-	c.doubts = false
+	if masters[part] == "" {
+		return fmt.Errorf("slot %d of partition %d has no master", slot(part), part)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.masters, c.by, c.doubts = masters, host, false
+	return nil
 }
 
 // complete fills in the host of an address that a server gives without one: its
@@ -127,6 +118,9 @@ func (c *cluster) doubt(part int, err error) bool {
 		}
 	}
 	if !isReply(err) || hasPrefix(err, passing...) {
+		if !c.doubts {
+			c.roster.putLast(c.by) // it may be behind the others
+		}
 		c.doubts = true
 	}
 	return false

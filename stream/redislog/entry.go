@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"rejoin/stream"
 )
@@ -116,14 +117,18 @@ type state struct {
 
 // parseSmall reads "<last id> <b> <floor> <size> <ended>".
 func parseSmall(s string) (st state, ok bool) {
-	var last, floor string
-	var ended int
-	if n, err := fmt.Sscanf(s, "%s %d %s %d %d", &last, &st.life, &floor, &st.size, &ended); n != 5 || err != nil {
-		return st, false
+	var f [5]string
+	for i := range f {
+		var more bool
+		if f[i], s, more = strings.Cut(s, " "); more != (i < len(f)-1) {
+			return st, false
+		}
 	}
-	st.ended = ended == 1
-	var err1, err2 error
-	st.last, err1 = stream.ParseID(last)
-	st.floor, err2 = stream.ParseID(floor)
-	return st, err1 == nil && err2 == nil
+	var err1, err2, err3 error
+	st.last, err1 = stream.ParseID(f[0])
+	st.life, ok = parseUint(f[1])
+	st.floor, err2 = stream.ParseID(f[2])
+	st.size, err3 = strconv.Atoi(f[3])
+	st.ended = f[4] == "1"
+	return st, ok && err1 == nil && err2 == nil && err3 == nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -209,7 +208,6 @@ func (p *place) pass(msg redis.XMessage) (m stream.Mark, ok bool, err error) {
 		return m, false, fmt.Errorf("%w: %s with p=%d came behind %s", errJournal, id, prev, p.heard)
 	}
 	p.heard, p.start, p.bare = id, false, false
-	m.Channel = strings.Clone(m.Channel)
 	return m, true, nil
 }
 

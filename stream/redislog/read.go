@@ -91,8 +91,11 @@ func (l *Log) read(ctx context.Context, c *redis.Client, queries []stream.Query)
 	return pages, nil
 }
 
-// round is one pipeline. Its error ends the call; a channel's own ends its look.
+// round is one pipeline, which Redis must have answered within Options.Timeout.
+// Its error ends the call; a channel's own ends its look.
 func (l *Log) round(ctx context.Context, c *redis.Client, looks []*look) error {
+	ctx, cancel := context.WithTimeout(ctx, l.opts.Timeout)
+	defer cancel()
 	p := c.Pipeline()
 	for _, k := range looks {
 		k.ask(ctx, p)

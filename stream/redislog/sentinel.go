@@ -2,7 +2,6 @@ package redislog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -13,40 +12,39 @@ import (
 // sentinelEvery is how often a session asks whether its master still is.
 const sentinelEvery = 500 * time.Millisecond
 
-// sentinel finds the master by asking the Sentinels, one after the other until
-// one answers. One that did not, or whose answer came into doubt, is asked last
-// next time.
+// sentinel finds the master by asking the Sentinels.
 type sentinel struct {
 	target *target
+	roster roster
 	asking lock // one look-up at a time
 
 	mu     sync.Mutex // guards below
-	hosts  []string
-	addr   string // the master as last named; kept in doubt, for want of better
+	addr   string     // the master as last named; kept in doubt, for want of better
+	by     string     // who named it
 	doubts bool
 }
 
 func newSentinel(t *target) *sentinel {
-	return &sentinel{target: t, asking: newLock(), hosts: slices.Clone(t.hosts), doubts: true}
+	return &sentinel{target: t, asking: newLock(), roster: roster{hosts: slices.Clone(t.hosts)}, doubts: true}
 }
 
 func (s *sentinel) parts() int { return 1 }
 
-func (s *sentinel) known() (addr string, hosts []string, sure bool) {
+func (s *sentinel) known() (addr string, sure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.addr, slices.Clone(s.hosts), s.addr != "" && !s.doubts
+	return s.addr, s.addr != "" && !s.doubts
 }
 
 func (s *sentinel) master(ctx context.Context, _ int) (string, error) {
-	if addr, _, sure := s.known(); sure {
+	if addr, sure := s.known(); sure {
 		return addr, nil
 	}
 	if err := s.asking.take(ctx); err != nil {
 		return "", err
 	}
 	defer s.asking.give()
-	last, _, sure := s.known() // somebody else may have asked meanwhile
+	last, sure := s.known() // somebody else may have asked meanwhile
 	if sure {
 		return last, nil
 	}
@@ -58,31 +56,17 @@ func (s *sentinel) master(ctx context.Context, _ int) (string, error) {
 }
 
 // lookUp asks until one Sentinel answers. Called with asking taken.
-func (s *sentinel) lookUp(ctx context.Context) (string, error) {
-	_, hosts, _ := s.known()
-	errs := []error{errNoMaster}
-	for _, host := range hosts {
-		addr, err := s.ask(ctx, host)
-		if err != nil {
-			s.putLast(host)
-			errs = append(errs, fmt.Errorf("sentinel %s: %w", host, err))
-			continue
+func (s *sentinel) lookUp(ctx context.Context) (addr string, err error) {
+	err = s.roster.ask(ctx, func(ctx context.Context, host string) error {
+		if addr, err = s.ask(ctx, host); err != nil {
+			return err
 		}
 		s.mu.Lock()
-		s.addr, s.doubts = addr, false
-		s.mu.Unlock()
-		return addr, nil
-	}
-	return "", errors.Join(errs...)
-}
-
-// putLast makes a Sentinel the last to be asked next time.
-func (s *sentinel) putLast(host string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := slices.Index(s.hosts, host); i >= 0 {
-		s.hosts = append(slices.Delete(s.hosts, i, i+1), host)
-	}
+		defer s.mu.Unlock()
+		s.addr, s.by, s.doubts = addr, host, false
+		return nil
+	})
+	return addr, err
 }
 
 // watch implements topology. Sentinels promote a replica seconds before they
@@ -108,8 +92,6 @@ func (s *sentinel) watch(ctx context.Context, addr string) error {
 }
 
 func (s *sentinel) ask(ctx context.Context, host string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
 	c := newClient(host, s.target.sentinelUser, s.target.sentinelPassword, 0, s.target.tls, 2, lookupTimeout)
 	defer c.close()
 	v, err := c.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.target.master).StringSlice()
@@ -132,8 +114,7 @@ func (s *sentinel) doubt(_ int, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.doubts {
-		// Whoever named this one may be behind the others.
-		s.hosts = append(s.hosts[1:], s.hosts[0])
+		s.roster.putLast(s.by) // it may be behind the others
 	}
 	s.doubts = true
 	return readOnly

@@ -205,23 +205,22 @@ func (s *session) Wait(ctx context.Context) ([]stream.Mark, error) {
 	}
 }
 
-// Read implements [stream.Session]. A context that ends while it runs leaves the
-// session as it is.
+// Read implements [stream.Session]. As long as Redis answers each pipeline within
+// Options.Timeout it may go on for longer. A context that ends while it runs
+// leaves the session as it is.
 func (s *session) Read(ctx context.Context, queries []stream.Query) ([]stream.Page, error) {
-	bounded, cancel := context.WithTimeout(ctx, s.log.opts.Timeout)
-	defer cancel()
 	select {
 	case s.reads <- struct{}{}:
 		defer func() { <-s.reads }()
 	case <-s.ctx.Done():
-	case <-bounded.Done():
-		return nil, failure("look", "", context.Cause(bounded), false)
+	case <-ctx.Done():
+		return nil, failure("look", "", context.Cause(ctx), false)
 	}
 	if err := s.why(); err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	pages, err := s.log.read(bounded, s.client.Client, queries)
+	pages, err := s.log.read(ctx, s.client.Client, queries)
 	if err == nil {
 		s.answered()
 		s.log.opts.Meter.RoundTrip("look", time.Since(start))

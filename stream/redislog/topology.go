@@ -3,6 +3,9 @@ package redislog
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -38,6 +41,55 @@ func newTopology(t *target, partitions int) topology {
 		return newCluster(t, partitions)
 	}
 	return fixed(t.hosts[0])
+}
+
+// roster is the servers that can be asked who is master. One that did not answer
+// well is asked last next time, so that a few dead ones do not use up the time
+// there is.
+type roster struct {
+	mu    sync.Mutex // guards hosts
+	hosts []string
+}
+
+// maxRoster bounds a roster.
+const maxRoster = 64
+
+func (r *roster) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.hosts)
+}
+
+func (r *roster) add(host string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if host != "" && !slices.Contains(r.hosts, host) && len(r.hosts) < maxRoster {
+		r.hosts = append(r.hosts, host)
+	}
+}
+
+func (r *roster) putLast(host string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.hosts, host); i >= 0 {
+		r.hosts = append(slices.Delete(r.hosts, i, i+1), host)
+	}
+}
+
+// ask asks one after the other until f is content with an answer.
+func (r *roster) ask(ctx context.Context, f func(ctx context.Context, host string) error) error {
+	errs := []error{errNoMaster}
+	for _, host := range r.list() {
+		one, cancel := context.WithTimeout(ctx, lookupTimeout)
+		err := f(one, host)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		r.putLast(host)
+		errs = append(errs, fmt.Errorf("%s: %w", host, err))
+	}
+	return errors.Join(errs...)
 }
 
 // fixed is one server, master of all.
