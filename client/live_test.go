@@ -89,7 +89,9 @@ func TestSubscribeAcrossKilledServers(t *testing.T) {
 				}
 				require.NoError(t, <-published)
 				require.Equal(t, n*len(channels), a.total)
-				assert.GreaterOrEqual(t, breaks, kills)
+				if transport != client.LongPoll { // which may be between two polls
+					assert.GreaterOrEqual(t, breaks, kills)
+				}
 			})
 		}
 	}
@@ -98,14 +100,13 @@ func TestSubscribeAcrossKilledServers(t *testing.T) {
 // Readers change server and transport at every turn with nothing but the cursor
 // of what they saw last, whatever that was: each message comes once, in order.
 func TestHop(t *testing.T) {
-	const readers, n, hops = 24, 1000, 20
+	const readers, total, hops = 24, 1200, 20
 	for _, channels := range [][]string{{"one"}, {"a", "b", "c"}} {
 		t.Run(fmt.Sprint(len(channels)), func(t *testing.T) {
 			log := newLog(t)
 			servers := []*server{newServerOn(t, log), newServerOn(t, log)}
 			writer := newClient(t, client.Options{URLs: []string{servers[0].url(), servers[1].url()}})
 			ctx := within(t, 2*patience)
-			total := n * len(channels)
 
 			var crowd, ready sync.WaitGroup
 			faults := make(chan error, readers)
@@ -148,7 +149,7 @@ func TestHop(t *testing.T) {
 				})
 			}
 			ready.Wait()
-			require.NoError(t, publishNumbers(ctx, writer, channels, n))
+			require.NoError(t, publishNumbers(ctx, writer, channels, total/len(channels)))
 			crowd.Wait()
 			close(faults)
 			for err := range faults {

@@ -13,8 +13,11 @@ import (
 	"rejoin/stream"
 )
 
-// maxPoll is the longest that a server holds a poll.
-const maxPoll = 60 * time.Second
+// How long a server holds a poll at the least and at most.
+const (
+	minPoll = time.Second
+	maxPoll = 60 * time.Second
+)
 
 // pollAnswer is the answer to a poll.
 type pollAnswer struct {
@@ -57,6 +60,9 @@ func (s *subscription) poll(ctx context.Context, server *url.URL) error {
 
 func (s *subscription) pollOnce(ctx context.Context, server *url.URL) (*pollAnswer, error) {
 	hold := min(s.hold, maxPoll)
+	if !s.up {
+		hold = minPoll // so that ready is told soon
+	}
 	l := open(ctx, hold+s.c.o.Timeout)
 	defer l.close()
 	query := s.query()
