@@ -57,6 +57,11 @@ func TestGuaranteesNameTests(t *testing.T) {
 	for _, fault := range append(faults, judgeProofs(proofs, files)...) {
 		t.Error(fault)
 	}
+	for _, m := range regexp.MustCompile(`\bG(\d+)\b`).FindAllStringSubmatch(read(t, "../ARCHITECTURE.md"), -1) {
+		if g, _ := strconv.Atoi(m[1]); g < 1 || g > n {
+			t.Errorf("ARCHITECTURE.md speaks of %s, and there are %d guarantees", m[0], n)
+		}
+	}
 }
 
 func read(t *testing.T, path string) string {
