@@ -20,6 +20,7 @@ var faultChecks = []Check{
 	{Name: "wiped and noticed", Run: wipedNoticed, Hurts: true},
 	{Name: "wiped and not noticed", Run: wipedUnnoticed, Hurts: true},
 	{Name: "rolled back and noticed", Run: rolledBack, Hurts: true},
+	{Name: "rolled back, regrown and noticed late", Run: noticedLate, Hurts: true},
 	{Name: "a known id far ahead of the clock", Run: knownFarAhead, Hurts: true},
 	{Name: "idempotency outlives a lost small key", Run: idempotencyStateLost, Hurts: true},
 }
@@ -211,9 +212,24 @@ func foreignAhead(ctx context.Context, new New) error {
 			return err
 		}
 		at := func(ms, n uint64) stream.ID { return stream.ID{MS: epoch + ms, N: n} }
-		return first(
+		if err := first(
 			same("ids", append(ids, more...), []stream.ID{at(0, 1), at(1001, 2), at(1001, 3)}),
 			tells(ctx, l[0], map[stream.ID]string{ids[0]: "[2 3]", more[0]: "[3]", more[1]: "[]"}),
+		); err != nil {
+			return err
+		}
+		// A life that begins behind one begins there.
+		if err := s.AddForeign("b", stream.ID{MS: epoch + 1000}); err != nil {
+			return err
+		}
+		begun, err := publish(ctx, l[0], "b", "1")
+		if err != nil {
+			return err
+		}
+		p, err := l[0].Read(ctx, stream.Query{Channel: "b", Limit: 10})
+		return first(err,
+			same("the first", begun, []stream.ID{at(1001, 1)}),
+			same("its entry", p.Entries, []stream.Entry{{ID: at(1001, 1), Life: epoch + 1001, Payload: "1"}}),
 		)
 	})
 }
@@ -420,6 +436,59 @@ func rolledBack(ctx context.Context, new New) error {
 			tells(ctx, l[1], map[stream.ID]string{lost[0]: "reset [1 2 7 8 9 10 11]", lost[2]: "reset [1 2 7 8 9 10 11]"}),
 		)
 	})
+}
+
+// noticedLate: servers that have forgotten go on first; one that knows more finds
+// its id above the log's end, in ms alone or in n alone.
+func noticedLate(ctx context.Context, new New) error {
+	at := func(ms, n uint64) stream.ID { return stream.ID{MS: epoch + ms, N: n} }
+	for _, tt := range []struct {
+		lost, regrown    int    // messages
+		lostAt, regrowAt uint64 // clocks; in the end it is at 0 again
+		want             stream.ID
+	}{
+		{1, 6, 10, 0, at(11, 9)},  // more has come since, by a slower clock
+		{6, 1, 10, 20, at(21, 9)}, // less has come since, by a faster one
+	} {
+		err := hurt(new, Options{}, func(s Faults, l []stream.Log) error {
+			clocks := func(ms uint64) {
+				for _, l := range l {
+					s.SetClock(l, epoch+ms)
+				}
+			}
+			ids, err := publish(ctx, l[0], "a", "1", "2")
+			if err != nil {
+				return err
+			}
+			restore, err := s.Save("a")
+			if err != nil {
+				return err
+			}
+			clocks(tt.lostAt)
+			lost, err := publish(ctx, l[0], "a", numbered(tt.lost)...)
+			if err := first(err, restore()); err != nil {
+				return err
+			}
+			clocks(tt.regrowAt)
+			since, err := publish(ctx, l[1], "a", numbered(tt.regrown)...)
+			if err != nil {
+				return err
+			}
+			clocks(0)
+			id, err := publish(ctx, l[0], "a", "new")
+			if err := first(err, same("the new life", id, []stream.ID{tt.want})); err != nil {
+				return err
+			}
+			all := fmt.Sprint(append(append([]string{"1", "2"}, numbered(tt.regrown)...), "new"))
+			return tells(ctx, l[1], map[stream.ID]string{
+				since[tt.regrown-1]: "reset [new]", lost[tt.lost-1]: "reset " + all, ids[0]: "[" + all[3:],
+			})
+		})
+		if err != nil {
+			return fmt.Errorf("%d lost: %w", tt.lost, err)
+		}
+	}
+	return nil
 }
 
 // knownFarAhead: a server whose known id is from a clock that was wrong by days

@@ -248,7 +248,7 @@ func journalEnd(ctx context.Context, newStore logtest.New) error {
 // hearsOn opens a session, hurts the journal and appends: the session must hear
 // that append and live.
 func hearsOn(ctx context.Context, newStore logtest.New, hurt func(s *store, l *redislog.Log) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
 	defer cancel()
 	return inStore(newStore, logtest.Options{}, func(s *store, l *redislog.Log) error {
 		if _, err := l.Append(ctx, stream.Message{Channel: "a"}); err != nil {
@@ -296,7 +296,7 @@ func journalLost(ctx context.Context, newStore logtest.New) error {
 // journalFull: a foreign entry at the end of all ids must not stop the appends;
 // who listens anew hears them.
 func journalFull(ctx context.Context, newStore logtest.New) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
 	defer cancel()
 	for _, last := range []stream.ID{stream.MaxID, {MS: stream.MaxID.MS}} {
 		err := inStore(newStore, logtest.Options{}, func(s *store, l *redislog.Log) error {
@@ -338,7 +338,7 @@ func journalFull(ctx context.Context, newStore logtest.New) error {
 // journalRegrown: the journal and its end are lost and regrow past where a
 // session is, before it looks again. It must not go on as if nothing was.
 func journalRegrown(ctx context.Context, newStore logtest.New) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
 	defer cancel()
 	return inStore(newStore, logtest.Options{}, func(s *store, l *redislog.Log) error {
 		session, err := l.Listen(ctx, l.Part("a"))
