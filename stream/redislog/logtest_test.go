@@ -16,7 +16,8 @@ import (
 	"rejoin/stream/redislog/redistest"
 )
 
-func TestLog(t *testing.T)   { logtest.Run(t, newStores(t)) }
+func TestLog(t *testing.T) { logtest.Run(t, newStores(t)) }
+
 // Holds G4, G20, G21, G22.
 func TestModel(t *testing.T) { logtest.Model(t, newStores(t)) }
 
