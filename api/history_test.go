@@ -51,7 +51,7 @@ func (p page) payloads() string {
 	return strings.Join(all, " ")
 }
 
-// Holds G25, G52.
+// Holds G52.
 func TestHistory(t *testing.T) {
 	w := newWorld(t, Options{})
 	empty := w.history("news", "")

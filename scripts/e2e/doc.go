@@ -13,7 +13,7 @@
 //	outage_test.go    a server and a Redis that die and come back
 //	loss_test.go      a log that is wiped, rolled back, hangs, or whose answers get lost
 //	churn_test.go     a thousand short lives; thousands that leave at once
-//	cost_test.go      what readers and channels cost Redis
+//	redis_test.go     what is in Redis, and what readers and channels cost it
 //	payload_test.go   every kind of payload, by two parsers and in history
 //	readme_test.go    the README's first lines, run as they stand
 //	docs_test.go      docs/protocol.md: its examples, tables, and what it says is not built

@@ -93,11 +93,22 @@ func (w *watcher) words() (words []string, state string) {
 	return words, state
 }
 
-// cursor is the id of the newest event.
-func (w *watcher) cursor() string {
+// ids are those of all events but states.
+func (w *watcher) ids() (ids []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.all[len(w.all)-1].id
+	for _, e := range w.all {
+		if e.name != "rejoin.state" {
+			ids = append(ids, e.id)
+		}
+	}
+	return ids
+}
+
+// cursor is the id of the newest event.
+func (w *watcher) cursor() string {
+	ids := w.ids()
+	return ids[len(ids)-1]
 }
 
 // until waits until the words and the state are as wanted.

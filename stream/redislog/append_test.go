@@ -12,7 +12,6 @@ import (
 	"rejoin/stream/redislog"
 )
 
-// Holds G6.
 func TestAppendThenRead(t *testing.T) {
 	_, logs := start(t, 2)
 	var ids []stream.ID

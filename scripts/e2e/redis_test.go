@@ -82,3 +82,26 @@ func settled(t *testing.T, redis *redistest.Server) {
 		return last-before < 20
 	})
 }
+
+// An id is a Redis stream id: whoever looks into Redis finds the messages under
+// their ids, and ranges over them.
+// Holds G6.
+func TestIDsAreThoseOfRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	s := serve(t, plain, "--redis-url", redis.URL())
+	reader := watch(t, "reader", s.url, "ids", "")
+	reader.expect("ready")
+	for _, text := range []string{"one", "two", "three"} {
+		put(t, s, "ids", text)
+	}
+	reader.expect("ready", "one", "two", "three")
+	second := reader.ids()[2] // behind ready's and the first message's
+	keys, _ := redis.Do("KEYS", "rejoin:{*}:c:ids").([]any)
+	if len(keys) != 1 {
+		t.Fatalf("keys of the channel: %v", keys)
+	}
+	entries, _ := redis.Do("XRANGE", keys[0], second, "+").([]any)
+	if text := fmt.Sprint(entries); len(entries) != 2 || !strings.Contains(text, "two") || !strings.Contains(text, "three") {
+		t.Errorf("from %s on Redis has %v, want two and three", second, entries)
+	}
+}
