@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"rejoin/stream"
 )
@@ -135,6 +136,7 @@ func (b *batch) publish(ctx context.Context, part []int, bytes int) {
 				continue
 			}
 			fault := r.Error.err()
+			fault.RetryAfter = r.retryAfter
 			unknown[i] = unknown[i] || mayHaveAppended(fault)
 			if temporary(fault) || fault.Code == CodeNotAttempted {
 				again, last = append(again, i), fault
@@ -167,6 +169,8 @@ type result struct {
 	ID       stream.ID `json:"id"`
 	Replayed bool      `json:"replayed"`
 	Error    *problem  `json:"error"`
+
+	retryAfter time.Duration // that the answer as a whole asked for
 }
 
 // request publishes these messages in one request. There is a result for each.
@@ -203,6 +207,9 @@ func (b *batch) request(ctx context.Context, server *url.URL, part []int) ([]res
 	}
 	if len(answer.Results) != len(part) {
 		return nil, fmt.Errorf("%w: %d results for %d messages", ErrProtocol, len(answer.Results), len(part))
+	}
+	for n := range answer.Results {
+		answer.Results[n].retryAfter = parseRetryAfter(resp.Header.Get("Retry-After"))
 	}
 	return answer.Results, nil
 }

@@ -39,6 +39,7 @@
 //	subscribe.go  what to read, and one connection after the other
 //	event.go      what a subscription yields
 //	frame.go      the contract's objects, alike on all transports
+//	channels.go   which channels there are, and their end
 //	places.go     a cursor of several channels
 //	sse.go, poll.go, socket.go  one connection of each transport
 package client
