@@ -30,6 +30,14 @@
 // What a silent Redis may delay is bounded: a call by Options.Timeout, a session
 // by its audit.
 //
+// What Redis must allow (ACL): on the keys of the prefix EVAL, EVALSHA, GET, SET,
+// SETNX, MGET, EXISTS, TYPE, DEL, PEXPIRE, XADD, XTRIM, XLEN, XRANGE, XREVRANGE,
+// XREAD, XINFO; further TIME, SCAN, CLUSTER SLOTS in a Cluster, and ROLE, without
+// which a replica is not told from a master.
+//
+// In a Cluster, cluster-require-full-coverage no lets the other parts live on
+// while one is away. A slot on the move is away until it has arrived.
+//
 // Memory in Redis is bounded without a sweep: each append trims its channel by
 // count and by age (whole nodes of the stream, so somewhat more is stored than
 // served), and a channel gone silent expires when its last message is too old.

@@ -126,6 +126,37 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
+// The rights that the package's doc names are enough, and only those keys.
+func TestLeastRights(t *testing.T) {
+	s := startServer(t)
+	s.Do("ACL", "SETUSER", "app", "on", ">p", "~rejoin:*", "+@connection", "+eval", "+evalsha", "+get", "+set", "+setnx", "+mget",
+		"+exists", "+type", "+del", "+pexpire", "+time", "+scan", "+xadd", "+xtrim", "+xlen", "+xrange", "+xrevrange", "+xread", "+xinfo")
+	l := open(t, redislog.Options{URL: "redis://app:p@" + s.Addr})
+	sess := listen(t, l)
+	var ids []stream.ID
+	for range 3 {
+		ids = append(ids, publish(t, l, "a", "x"))
+	}
+	if _, err := wait(t, sess, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Delete(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	s.Do("DEL", l.SmallKey("a"))
+	pages, err := sess.Read(t.Context(), []stream.Query{{Channel: "a", After: ids[1], Limit: 1}})
+	if err != nil || pages[0].Err != nil || pages[0].Last != ids[2] {
+		t.Fatal(pages, err)
+	}
+	if _, err := l.Channels(t.Context(), stream.ChannelQuery{Limit: 10}); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(600 * time.Millisecond) // audits
+	if _, err := sess.Read(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A script of somebody else that does not end: Redis says BUSY after a while, and
 // every call is answered in time.
 // Holds G56.
