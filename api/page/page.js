@@ -62,7 +62,8 @@ function address(path, pane, more) {
 async function ask(url, options = {}, patience = PATIENCE) {
   const bound = new AbortController()
   const late = setTimeout(() => bound.abort(), patience)
-  options.signal?.addEventListener('abort', () => bound.abort())
+  const abort = () => bound.abort()
+  options.signal?.addEventListener('abort', abort)
   try {
     const res = await fetch(url, { cache: 'no-store', ...options, signal: bound.signal })
     // A stream has no end to wait for.
@@ -75,6 +76,7 @@ async function ask(url, options = {}, patience = PATIENCE) {
     return { status: 0, ok: false, body: {} }
   } finally {
     clearTimeout(late)
+    options.signal?.removeEventListener('abort', abort)
   }
 }
 
@@ -241,7 +243,10 @@ class Pane {
     }
     if (status === 401 || status === 403) return this.refused(`${detail || 'Not allowed'}. Open this page with #${channel}&token=…`)
     if (status >= 400 && status < 500 && ![408, 426, 429].includes(status)) return this.refused(detail || `The server answers ${status}.`)
-    this.again(retry, status === 0 ? 'The server cannot be reached.' : detail)
+    this.again(retry, {
+      0: 'The server cannot be reached.',
+      426: 'The line was not let through; a proxy in between must pass on WebSockets.',
+    }[status] ?? detail)
   }
 
   // The view.
@@ -339,9 +344,7 @@ function gapRow(g) {
   const row = document.createElement('li')
   row.dataset.gap = g.reason
   const many = g.missed === null ? 'Messages' : g.missed === 1 ? '1 message' : `${count(g.missed)} messages`
-  const why = g.reason === 'reset'
-    ? `${many} may be gone: the log was lost or is another`
-    : `${many} gone for good: no longer in the log`
+  const why = g.reason === 'reset' ? `${many} may be gone: the log was lost` : `${many} gone for good`
   const where = `after ${g.after}${g.next ? `, before ${g.next}` : ''}`
   row.append(element('b', '', why), element('span', '', where), element('span', 'tag kind', g.reason))
   return row
@@ -537,6 +540,7 @@ let auto = 0 // the timer
 $('auto').addEventListener('change', e => {
   clearInterval(auto)
   const every = Number(e.target.value)
+  $('told').setAttribute('aria-live', every ? 'off' : 'polite') // not ten times a second
   if (!every) return
   let busy = false
   auto = setInterval(async () => {
@@ -595,7 +599,10 @@ function enter(name) {
   $('trim').hidden = !name.startsWith('demo-')
   const url = new URL(`v1/channels/${encodeURIComponent(name)}/messages`, document.baseURI)
   $('curl').textContent = `curl -d hello ${token ? '-H "Authorization: Bearer $TOKEN" ' : ''}${url}`
-  if (name === channel) return
+  if (name === channel) { // perhaps with another token
+    panes.forEach(pane => pane.name === 'refused' && pane.join())
+    return
+  }
   channel = name
   head = null
   panes.forEach(pane => pane.clear())
@@ -648,7 +655,7 @@ $('text').placeholder = nextText()
 panes = [
   new Pane('Server-Sent Events', "the browser's EventSource", sse),
   new Pane('WebSocket', 'frames of JSON', ws),
-  new Pane('Long-poll', 'plain fetch, again and again', poll),
+  new Pane('Long-poll', 'fetch, again and again', poll),
 ]
 enter(readAddress() || randomChannel())
 $('text').focus({ preventScroll: true })
