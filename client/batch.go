@@ -191,7 +191,7 @@ func (b *batch) request(ctx context.Context, server *url.URL, part []int) ([]res
 	// What the keys in the body make true: the transport may send it again on a
 	// connection of its pool that turns out to be dead.
 	r.Header.Set("X-Idempotency-Key", messages[0].IdempotencyKey)
-	resp, err := b.c.http.Do(r)
+	resp, err := b.c.do(server, r)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 		if err != nil {
 			return err
 		}
-		resp, err := c.http.Do(r)
+		resp, err := c.do(server, r)
 		if err != nil {
 			return err
 		}

@@ -150,6 +150,20 @@ func (c *Client) newRequest(ctx context.Context, method string, server *url.URL,
 	return r, c.authorize(ctx, r.Header)
 }
 
+// do makes the request. Its error names the server, but neither path nor query:
+// errors are logged.
+func (c *Client) do(server *url.URL, r *http.Request) (*http.Response, error) {
+	resp, err := c.http.Do(r)
+	return resp, unreached(server, err)
+}
+
+func unreached(server *url.URL, err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("%s: %w", server.Redacted(), e.Err)
+	}
+	return err
+}
+
 // authorize adds the token, if there is one.
 func (c *Client) authorize(ctx context.Context, head http.Header) error {
 	token := c.o.Token

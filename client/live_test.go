@@ -89,8 +89,10 @@ func TestSubscribeAcrossKilledServers(t *testing.T) {
 				}
 				require.NoError(t, <-published)
 				require.Equal(t, n*len(channels), a.total)
-				if transport != client.LongPoll { // which may be between two polls
-					assert.GreaterOrEqual(t, breaks, kills)
+				// Some may come while a reader still has something, or is
+				// between two polls.
+				if transport != client.LongPoll {
+					assert.Positive(t, breaks)
 				}
 			})
 		}

@@ -71,7 +71,7 @@ func (s *subscription) pollOnce(ctx context.Context, server *url.URL) (*pollAnsw
 	if err != nil {
 		return nil, l.why(err)
 	}
-	resp, err := s.c.http.Do(r)
+	resp, err := s.c.do(server, r)
 	if err != nil {
 		return nil, l.why(err)
 	}

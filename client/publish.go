@@ -98,7 +98,7 @@ func (c *Client) publishOnce(ctx context.Context, server *url.URL, m *Publicatio
 	}
 	r.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	r.Header.Set("Idempotency-Key", m.IdempotencyKey)
-	resp, err := c.http.Do(r)
+	resp, err := c.do(server, r)
 	if err != nil {
 		return Published{}, err
 	}

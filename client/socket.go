@@ -43,7 +43,7 @@ func (s *subscription) socket(ctx context.Context, server *url.URL) error {
 		if resp != nil && resp.Body != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 			return errorOf(resp)
 		}
-		return l.why(err)
+		return l.why(unreached(server, err))
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1) // bounded by readFrame, which says so as all transports do

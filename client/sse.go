@@ -29,7 +29,7 @@ func (s *subscription) sse(ctx context.Context, server *url.URL) error {
 	}
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Cache-Control", "no-cache")
-	resp, err := s.c.http.Do(r)
+	resp, err := s.c.do(server, r)
 	if err != nil {
 		return l.why(err)
 	}
