@@ -37,8 +37,8 @@ type journal struct {
 type place struct {
 	read  stream.ID // XREAD goes on behind it
 	heard stream.ID // the last entry of ours; differs where foreign ones stand
-	start bool      // nothing was heard yet: heard is what the journal's end said
-	bare  bool      // at the start no end was stored
+	bare  bool      // at the start no end was stored, and nothing was heard since
+	aside bool      // the key is no stream: nothing can be appended, nor is it read
 }
 
 func newJournal(k keyspace, partitions []int) *journal {
@@ -83,7 +83,7 @@ func (j *journal) begin(ctx context.Context, c *redis.Client, list []any) error 
 	p := c.Pipeline()
 	infos := map[int]*redis.XInfoStreamCmd{}
 	for i, end := range ends {
-		j.places[i] = place{read: end, heard: end, start: true, bare: end.IsZero()}
+		j.places[i] = place{read: end, heard: end, bare: end.IsZero()}
 		if end.IsZero() {
 			infos[i] = p.XInfoStream(ctx, j.keys.journal(j.partitions[i]))
 		}
@@ -96,7 +96,7 @@ func (j *journal) begin(ctx context.Context, c *redis.Client, list []any) error 
 	}
 	for i, cmd := range infos {
 		info, err := cmd.Result()
-		if err != nil && hasPrefix(err, "ERR no such key") {
+		if err != nil && hasPrefix(err, "ERR no such key", "WRONGTYPE") {
 			continue
 		}
 		if err != nil {
@@ -127,7 +127,12 @@ func (j *journal) setBusy(busy bool) {
 // hear is the session's reader.
 func (s *session) hear() {
 	for {
-		marks, err := s.journal.next(s.client.Client)
+		marks, err := s.journal.next(s.ctx, s.client.Client)
+		if err != nil && hasPrefix(err, "WRONGTYPE") {
+			if err = s.journal.setAside(s.ctx, s.client.Client); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			s.end(failure("listen", "", err, false))
 			return
@@ -150,14 +155,20 @@ func (s *session) hear() {
 }
 
 // next waits for news and moves the places past it.
-func (j *journal) next(c *redis.Client) ([]stream.Mark, error) {
-	names, ids := make([]string, 0, 2*len(j.places)), make([]string, 0, len(j.places))
+func (j *journal) next(ctx context.Context, c *redis.Client) ([]stream.Mark, error) {
 	places, _ := j.snapshot()
+	var names, ids []string
 	for i, p := range j.partitions {
-		names = append(names, j.keys.journal(p))
-		ids = append(ids, places[i].read.String())
+		if !places[i].aside {
+			names = append(names, j.keys.journal(p))
+			ids = append(ids, places[i].read.String())
+		}
 	}
-	streams, err := c.XRead(context.Background(), &redis.XReadArgs{
+	if len(names) == 0 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	streams, err := c.XRead(ctx, &redis.XReadArgs{
 		Streams: append(names, ids...), Count: journalCount, Block: journalBlock,
 	}).Result()
 	if err == redis.Nil {
@@ -188,6 +199,33 @@ func (j *journal) next(c *redis.Client) ([]stream.Mark, error) {
 	return marks, nil
 }
 
+// setAside leaves out the journals that are of another type: one such key must
+// not silence all others. Nothing can be appended to its partition; once that is
+// mended and something is, the audit sees the end move, and a new session reads
+// all. An error if there is none.
+func (j *journal) setAside(ctx context.Context, c *redis.Client) error {
+	p := c.Pipeline()
+	types := make([]*redis.StatusCmd, len(j.partitions))
+	for i, n := range j.partitions {
+		types[i] = p.Type(ctx, j.keys.journal(n))
+	}
+	if _, err := p.Exec(ctx); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	found := false
+	for i, t := range types {
+		if v := t.Val(); !j.places[i].aside && v != "stream" && v != "none" {
+			j.places[i].aside, found = true, true
+		}
+	}
+	if !found {
+		return errors.New("a journal was of another type and is no more")
+	}
+	return nil
+}
+
 // pass moves the place past one entry. An entry that does not follow the one
 // before breaks the chain: something in between was lost.
 func (p *place) pass(msg redis.XMessage) (m stream.Mark, ok bool, err error) {
@@ -207,7 +245,7 @@ func (p *place) pass(msg redis.XMessage) (m stream.Mark, ok bool, err error) {
 	if !p.follows(id, prev) {
 		return m, false, fmt.Errorf("%w: %s with p=%d came behind %s", errJournal, id, prev, p.heard)
 	}
-	p.heard, p.start, p.bare = id, false, false
+	p.heard, p.bare = id, false
 	return m, true, nil
 }
 

@@ -270,6 +270,39 @@ func TestJournalEndLost(t *testing.T) {
 	}
 }
 
+// A journal's key of another type concerns its partition alone, and the session
+// begins anew once it is mended.
+func TestJournalOfAnotherType(t *testing.T) {
+	s, logs := start(t, 1)
+	l := logs[0]
+	other := "b"
+	for i := 0; l.JournalKey(other) == l.JournalKey("a"); i++ {
+		other = fmt.Sprint("b", i)
+	}
+	s.Do("SET", l.JournalKey("a"), "x")
+	sess := listen(t, l)
+	for i := range 8 {
+		publish(t, l, other, "x")
+		if marks, err := wait(t, sess, 5*time.Second); err != nil || marks[0].ID.N != uint64(i+1) {
+			t.Fatalf("the others: %+v %v", marks, err)
+		}
+		<-time.After(100 * time.Millisecond) // some audits
+	}
+	if _, err := l.Append(t.Context(), stream.Message{Channel: "a"}); !errors.Is(err, stream.ErrBroken) {
+		t.Fatalf("append: %v", err)
+	}
+	s.Do("DEL", l.JournalKey("a"))
+	publish(t, l, "a", "x")
+	if err, took := waitOver(t, sess, 5*time.Second); took > 1500*time.Millisecond {
+		t.Fatalf("over after %v: %v", took, err)
+	}
+	next := listen(t, l)
+	publish(t, l, "a", "x")
+	if marks, err := wait(t, next, 5*time.Second); err != nil || marks[0].ID.N != 2 {
+		t.Fatalf("mended: %+v %v", marks, err)
+	}
+}
+
 // Nobody takes the marks for a while: the session waits, none is lost.
 func TestSlowWaiter(t *testing.T) {
 	_, logs := start(t, 1)
