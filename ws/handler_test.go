@@ -1,6 +1,7 @@
 package ws
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -444,6 +445,38 @@ func TestStuckOverTCP(t *testing.T) {
 				require.Equal(t, "close 4008", f.kind())
 			}
 		}
+	})
+}
+
+// A client that asks without end and reads nothing is ended too.
+func TestFloodWithoutReading(t *testing.T) {
+	eachWriter(t, func(t *testing.T, newWorld func(Options) *world) {
+		w := newWorld(Options{Stuck: 50 * time.Millisecond})
+		c := w.open("channel=a")
+		flood := bytes.Repeat(masked(final|opText, `{"type":"x"}`), 1000)
+		for {
+			if _, err := c.conn.Write(flood); err != nil {
+				break
+			}
+		}
+		w.handler.Wait()
+	})
+}
+
+// A client that goes on asking when the server has closed, and never closes,
+// has closeWait.
+func TestAsksAfterTheClose(t *testing.T) {
+	eachWriter(t, func(t *testing.T, newWorld func(Options) *world) {
+		w := newWorld(Options{})
+		c := w.open("channel=a")
+		c.next("ready")
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = w.broker.Drain(t.Context(), time.Millisecond) })
+		c.next("close 1001")
+		c.send(bytes.Repeat(masked(final|opText, `{"type":"x"}`), 1000))
+		c.ends()
+		wg.Wait()
+		w.handler.Wait()
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -35,8 +36,9 @@ func TestPingOnlyInSilence(t *testing.T) {
 // A client that does not answer a ping within another heartbeat is cut off,
 // also while messages flow to it.
 func TestUnansweredPing(t *testing.T) {
+	// Ten times: two clocks run out at once, and either may be seen first.
 	for name, flow := range map[string]bool{"silence": false, "messages": true} {
-		t.Run(name, func(t *testing.T) {
+		for range 10 {
 			bubble(t, Options{}, Grant{}, one, func(t *testing.T, p *pipe) {
 				p.live()
 				frames := p.collect(false)
@@ -53,9 +55,9 @@ func TestUnansweredPing(t *testing.T) {
 				p.handler.Wait()
 				all := frames()
 				require.Equal(t, seen{15 * time.Second, "ping "}, all[0])
-				require.Equal(t, seen{30 * time.Second, "close 4008"}, all[len(all)-1])
+				require.Equal(t, seen{30 * time.Second, "close 4008"}, all[len(all)-1], name)
 			})
-		})
+		}
 	}
 }
 
@@ -169,7 +171,7 @@ func TestAnswersAreBounded(t *testing.T) {
 					}
 				})
 				synctest.Wait()
-				require.Less(t, sent, maxOwed+2)
+				require.Less(t, sent, 70)
 				require.Equal(t, "message", p.next().kind())
 				answers := 0
 				for answers < 1000 {
@@ -266,6 +268,33 @@ func TestClientVanishes(t *testing.T) {
 			p.handler.Wait()
 			require.Zero(t, time.Since(begun))
 		})
+	})
+}
+
+// endless is a connection whose client has sent its FIN and may still read.
+type endless struct {
+	net.Conn
+	fin chan struct{}
+}
+
+func (c endless) Read([]byte) (int, error) {
+	<-c.fin
+	return 0, io.EOF
+}
+
+// A FIN without a close frame is the end, also of a write under way.
+func TestFINWhileWriting(t *testing.T) {
+	bubble(t, Options{}, Grant{}, one, func(t *testing.T, p *pipe) {
+		client, server := net.Pipe()
+		defer client.Close()
+		fin := make(chan struct{})
+		p.handler.start(endless{server, fin}, nil, p.broker.Subscribe(nil), nil, 15*time.Second, Grant{})
+		synctest.Wait() // ready is being written
+		begun := time.Now()
+		close(fin)
+		_ = p.conn.Close()
+		p.handler.Wait()
+		require.Zero(t, time.Since(begun))
 	})
 }
 
