@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -24,6 +25,7 @@ type cluster struct {
 	mu      sync.Mutex // guards below
 	masters []string   // by partition; "" when its slot has none
 	by      string     // who named them
+	asked   time.Time  // when
 	doubts  bool       // some of them may be wrong
 }
 
@@ -39,7 +41,7 @@ func (c *cluster) parts() int { return len(c.masters) }
 func (c *cluster) known(part int) (addr string, sure bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.masters[part], c.masters[part] != "" && !c.doubts
+	return c.masters[part], c.masters[part] != "" && (!c.doubts || time.Since(c.asked) < lookupEvery)
 }
 
 func (c *cluster) master(ctx context.Context, part int) (string, error) {
@@ -90,7 +92,7 @@ func (c *cluster) learn(host string, slots []redis.ClusterSlot, part int) error 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.masters, c.by, c.doubts = masters, host, false
+	c.masters, c.by, c.asked, c.doubts = masters, host, time.Now(), false
 	return nil
 }
 

@@ -21,6 +21,7 @@ type sentinel struct {
 	mu     sync.Mutex // guards below
 	addr   string     // the master as last named; kept in doubt, for want of better
 	by     string     // who named it
+	asked  time.Time  // when
 	doubts bool
 }
 
@@ -33,7 +34,7 @@ func (s *sentinel) parts() int { return 1 }
 func (s *sentinel) known() (addr string, sure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.addr, s.addr != "" && !s.doubts
+	return s.addr, s.addr != "" && (!s.doubts || time.Since(s.asked) < lookupEvery)
 }
 
 func (s *sentinel) master(ctx context.Context, _ int) (string, error) {
@@ -63,7 +64,7 @@ func (s *sentinel) lookUp(ctx context.Context) (addr string, err error) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.addr, s.by, s.doubts = addr, host, false
+		s.addr, s.by, s.asked, s.doubts = addr, host, time.Now(), false
 		return nil
 	})
 	return addr, err

@@ -25,8 +25,13 @@ type topology interface {
 	watch(ctx context.Context, addr string) error
 }
 
-// lookupTimeout bounds asking one server who is master.
-const lookupTimeout = 300 * time.Millisecond
+const (
+	// lookupTimeout bounds asking one server who is master.
+	lookupTimeout = 300 * time.Millisecond
+	// lookupEvery is the least time between two questions: what was answered a
+	// moment ago serves though it is in doubt again.
+	lookupEvery = 100 * time.Millisecond
+)
 
 var (
 	errRefused  = errors.New("connections were refused a moment ago")
