@@ -207,6 +207,58 @@ func TestClusterFailover(t *testing.T) {
 	}
 }
 
+// A slot moves to another master under its readers and writers: while it is on
+// the move it is away, truthfully, and then all goes on where it is.
+func TestClusterSlotMoves(t *testing.T) {
+	c := redistest.StartCluster(t, 3)
+	l := open(t, redislog.Options{URL: c.URL()})
+	from, to := c.Masters[0], c.Masters[1]
+	name := channelOn(t, from, l)
+	sess, err := l.Listen(t.Context(), l.Part(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sess.Close()
+	publish(t, l, name, "1")
+	slot := from.Do("CLUSTER", "KEYSLOT", l.StreamKey(name))
+	fromID, toID := from.Do("CLUSTER", "MYID"), to.Do("CLUSTER", "MYID")
+	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	from.Do("MIGRATE", "127.0.0.1", to.Port, l.SmallKey(name), 0, 5000)
+	if _, err := l.Append(t.Context(), stream.Message{Channel: name, Payload: "never"}); !errors.Is(err, stream.ErrUnavailable) {
+		t.Fatalf("on the move: %v", err)
+	}
+	for {
+		keys := from.Do("CLUSTER", "GETKEYSINSLOT", slot, 10).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		from.Do(append([]any{"MIGRATE", "127.0.0.1", to.Port, "", 0, 5000, "KEYS"}, keys...)...)
+	}
+	for _, m := range []*redistest.Server{to, from, c.Masters[2]} {
+		m.Do("CLUSTER", "SETSLOT", slot, "NODE", toID)
+	}
+	if id := publish(t, l, name, "2"); id.N != 2 {
+		t.Fatalf("moved, then comes %v", id)
+	}
+	if err, took := waitOver(t, sess, 5*time.Second); !errors.Is(err, stream.ErrUnavailable) || took > 1500*time.Millisecond {
+		t.Fatalf("over after %v: %v", took, err)
+	}
+	next, err := l.Listen(t.Context(), l.Part(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	publish(t, l, name, "3")
+	if marks, err := wait(t, next, 5*time.Second); err != nil || marks[0].ID.N != 3 {
+		t.Fatal(marks, err)
+	}
+	pages, err := next.Read(t.Context(), []stream.Query{{Channel: name, Limit: 10}})
+	if err != nil || strings.Join(texts(pages[0]), " ") != "1 2 3" {
+		t.Fatal(pages, err)
+	}
+}
+
 // channelOn finds a channel whose part lives on this master.
 func channelOn(t *testing.T, m *redistest.Server, l *redislog.Log) string {
 	t.Helper()
