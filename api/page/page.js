@@ -109,10 +109,14 @@ class Pane {
     this.view.list.setAttribute('aria-label', `Messages by ${title}`)
     this.view.strip.append(...Array.from({ length: CELLS }, () => document.createElement('i')))
     this.view.button.addEventListener('click', () => (this.stop ? this.cut() : this.join()))
+    let top = 0
     this.view.list.addEventListener('scroll', () => {
       const { scrollHeight, scrollTop, clientHeight } = this.view.list
-      this.following = scrollHeight - scrollTop - clientHeight < 40
+      if (scrollHeight - scrollTop - clientHeight < 40) this.following = true
+      else if (scrollTop < top) this.following = false // only a visitor scrolls up
+      top = scrollTop
     })
+    new ResizeObserver(() => this.touch()).observe(this.view.list)
     $('panes').append(root)
     this.clear()
   }
@@ -626,7 +630,7 @@ $('all').addEventListener('click', () => {
 
 $('trim').addEventListener('click', async () => {
   const { ok, status, body } = await ask(channelPath(), { method: 'DELETE', headers: authorization() })
-  $('told').textContent = ok ? 'The log of this channel is empty. A line that was cut and missed something will be told so.'
+  $('told').textContent = ok ? 'The log is empty. A line that missed something will be told so.'
     : body.detail ?? (status ? `The server answers ${status}.` : 'The server cannot be reached.')
   $('told').classList.toggle('wrong', !ok)
 })

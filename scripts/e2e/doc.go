@@ -15,6 +15,7 @@
 //	churn_test.go     a thousand short lives; thousands that leave at once
 //	redis_test.go     what is in Redis, and what readers and channels cost it
 //	payload_test.go   every kind of payload, by two parsers and in history
+//	page_test.go      the page at /, used by Chromium as a visitor would
 //	readme_test.go    the README's first lines, run as they stand
 //	docs_test.go      docs/protocol.md: its examples, tables, and what it says is not built
 package e2e

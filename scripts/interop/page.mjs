@@ -191,8 +191,25 @@ const poor = await visit('', page => page.route('**/v1/poll?**', route => {
 }))
 await shows(poor, 'live', 'live', 'absent')
 assert.equal(await poor.locator('.pane .note').nth(2).textContent(), 'no polls here')
-await type(poor, 3, 'meanwhile')
+const kept = await type(poor, 3, 'meanwhile')
 assert.equal(asked, 1)
+
+// ---- what a cut line missed is deleted: a gap with nothing behind it yet
+
+await has(poor, 1, kept.at(-1))
+await button(poor, 1).click()
+await type(poor, 2, 'deleted')
+await poor.locator('#trim').click()
+await poor.locator('#told', { hasText: 'The log is empty' }).waitFor()
+await button(poor, 1).click()
+await shows(poor, 'live', 'live', 'absent')
+const rest = await type(poor, 1, 'after that')
+await has(poor, 1, rest[0])
+const told = await account(poor, 1)
+assert.deepEqual(told.ids, [...kept, ...rest])
+assert.deepEqual(told.gaps.map(gap => gap.slice(0, 3)), [['trimmed', kept.at(-1), rest[0]]])
+assert.match(told.gaps[0][3], /^2 messages gone for good/)
+assert.match(told.check, /each id once/)
 await poor.close()
 
 // ---- a token is used and not left in the address; a name that cannot be is refused
