@@ -27,22 +27,33 @@ func eachWriter(t *testing.T, test func(t *testing.T, newWorld func(Options) *wo
 	})
 	t.Run("pull", func(t *testing.T) {
 		test(t, func(o Options) *world {
-			return newWorldOn(t, o, func(l net.Listener) net.Listener { return hidden{l} })
+			return newWorldOn(t, o, true)
 		})
 	})
 }
 
-// hidden is a listener whose connections are not seen to be TCP.
-type hidden struct{ net.Listener }
+// listener gives its connections small buffers, so that writes are cut, and
+// hides on request that they are TCP.
+type listener struct {
+	net.Listener
+	hide bool
+}
 
-type hiddenConn struct{ *net.TCPConn }
+type hidden struct{ *net.TCPConn }
 
-func (l hidden) Accept() (net.Conn, error) {
+func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return hiddenConn{c.(*net.TCPConn)}, nil
+	tcp := c.(*net.TCPConn)
+	if err := tcp.SetWriteBuffer(8 << 10); err != nil {
+		return nil, err
+	}
+	if l.hide {
+		return hidden{tcp}, nil
+	}
+	return tcp, nil
 }
 
 // world is a log, a broker and a server of WebSockets on loopback.
@@ -56,10 +67,10 @@ type world struct {
 }
 
 func newWorld(t *testing.T, o Options) *world {
-	return newWorldOn(t, o, func(l net.Listener) net.Listener { return l })
+	return newWorldOn(t, o, false)
 }
 
-func newWorldOn(t *testing.T, o Options, listener func(net.Listener) net.Listener) *world {
+func newWorldOn(t *testing.T, o Options, hide bool) *world {
 	log := memlog.New(memlog.Options{})
 	w := &world{t: t, log: log, broker: delivery.New(log, delivery.Options{}), served: make(chan struct{}, 1000)}
 	o.Broker, o.Problem = w.broker, problem
@@ -82,7 +93,7 @@ func newWorldOn(t *testing.T, o Options, listener func(net.Listener) net.Listene
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	srv.Config.Protocols = protocols
-	srv.Listener = listener(srv.Listener)
+	srv.Listener = listener{srv.Listener, hide}
 	srv.Start()
 	w.addr = srv.Listener.Addr().String()
 	t.Cleanup(func() {
