@@ -8,6 +8,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/rs/zerolog"
 
+	"rejoin/api/access"
 	site "rejoin/api/page"
 	"rejoin/delivery"
 	"rejoin/sse"
@@ -23,6 +24,8 @@ type Options struct {
 	Metrics *Metrics
 	// Logger hears of faults, and at debug of every request.
 	Logger zerolog.Logger
+	// Access says who may do what; nil: everyone may do everything.
+	Access *access.Checker
 	// Ready says whether this server takes connections: false while it starts
 	// or drains. Nil: always.
 	Ready func() bool
@@ -108,9 +111,9 @@ var notBuilt = map[string]string{
 // public is the handler for everyone.
 func (a *API) public() http.Handler {
 	r := a.router(crossOrigin(a.o.Origins))
-	r.Post("/v1/channels/{channel}/messages", a.handle(a.publish))
-	r.Get("/v1/channels/{channel}/messages", a.handle(a.history))
-	r.Get("/v1/sse", a.handle(a.subscribeSSE))
+	r.Post("/v1/channels/{channel}/messages", a.handle(a.may(publishing, a.publish)))
+	r.Get("/v1/channels/{channel}/messages", a.handle(a.may(reading, a.history)))
+	r.Get("/v1/sse", a.handle(a.may(reading, a.subscribeSSE)))
 	for pattern, what := range notBuilt {
 		r.Handle(pattern, a.handle(func(_ http.ResponseWriter, r *http.Request) error {
 			return &problem{

@@ -9,6 +9,7 @@
 //	publish.go     POST …/messages
 //	history.go     GET …/messages
 //	subscribe.go   what comes before a transport takes over
+//	auth.go        who a request is from, and what its route needs
 //	problem.go     every error as RFC 9457 problem details
 //	cors.go        which pages may use it
 //	middleware.go  around every request: paths as sent, panics, the debug log

@@ -73,7 +73,7 @@ func (a *API) historyParams(r *http.Request) (historyQuery, error) {
 	if err != nil {
 		return historyQuery{}, err
 	}
-	for _, name := range []string{"before", "order", "token"} {
+	for _, name := range []string{"before", "order"} {
 		if _, ok := params.Get(name); ok {
 			return historyQuery{}, delivery.NotBuilt(name)
 		}

@@ -54,7 +54,7 @@ func TestAbortPasses(t *testing.T) {
 func TestNothingSecretIsLogged(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.do("POST", "/v1/channels/a/messages?key=secret1", "secret2", "Authorization", "Bearer secret3", "Idempotency-Key", "secret4")
-	w.do("GET", "/v1/sse?channel=a&token=secret5", "")
+	w.do("GET", "/v1/sse?token=secret5", "")
 	require.Contains(t, w.logged.String(), `"path":"/v1/channels/a/messages","status":201`)
 	require.NotContains(t, w.logged.String(), "secret")
 }

@@ -20,12 +20,15 @@ type problem struct {
 	Detail string
 
 	retryAfter time.Duration // 0: says nothing
+	challenge  string        // WWW-Authenticate; "": none
 	cause      error         // for the server's log, never sent
 }
 
 // The codes of the contract, and those for what it gives no word for.
 const (
 	codeBadRequest       = "bad_request"
+	codeUnauthorized     = "unauthorized"
+	codeForbidden        = "forbidden"
 	codeNotFound         = "not_found"
 	codeMethodNotAllowed = "method_not_allowed"
 	codeRequestTimeout   = "request_timeout"
@@ -38,11 +41,12 @@ const (
 	codeLogFull          = "log_full"
 	codeUnknownOutcome   = "unknown_outcome"
 	codeNotReady         = "not_ready"
+	codeKeysUnavailable  = "keys_unavailable"
 )
 
 var codes = []string{
-	codeBadRequest, codeNotFound, codeMethodNotAllowed, codeRequestTimeout, codeTooLarge, codeConflict, codeEnded,
-	codeInternal, codeLogBroken, codeLogUnavailable, codeLogFull, codeUnknownOutcome, codeNotReady,
+	codeBadRequest, codeUnauthorized, codeForbidden, codeNotFound, codeMethodNotAllowed, codeRequestTimeout, codeTooLarge, codeConflict, codeEnded,
+	codeInternal, codeLogBroken, codeLogUnavailable, codeLogFull, codeUnknownOutcome, codeNotReady, codeKeysUnavailable,
 }
 
 func (p *problem) Error() string { return p.Code + ": " + p.Detail }
@@ -129,6 +133,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	head.Set("Cache-Control", "no-store")
 	if p.retryAfter > 0 {
 		head.Set("Retry-After", strconv.Itoa(int((p.retryAfter+time.Second-1)/time.Second)))
+	}
+	if p.challenge != "" {
+		head.Set("WWW-Authenticate", p.challenge)
 	}
 	if p.Status == http.StatusRequestTimeout && r.ProtoMajor == 1 {
 		head.Set("Connection", "close") // the rest of the body may still come

@@ -63,9 +63,6 @@ func publishParams(r *http.Request) (stream.Message, error) {
 	if _, ok := params.Get("end"); ok {
 		return stream.Message{}, delivery.NotBuilt("end")
 	}
-	if _, ok := params.Get("token"); ok {
-		return stream.Message{}, badRequest("token: is for reading only; publish with the header Authorization")
-	}
 	m := stream.Message{Channel: channel}
 	m.Event, _ = params.Get("event")
 	if err := checkEvent(m.Event); err != nil {

@@ -18,8 +18,8 @@ func (a *API) subscribeSSE(w http.ResponseWriter, r *http.Request) error {
 	return a.events.Serve(w, r, req)
 }
 
-// subscribeRequest reads what all transports share and readies the socket for a
-// long connection.
+// subscribeRequest reads what all transports share, sees that the client may read
+// what it asks for, and readies the socket for a long connection.
 func (a *API) subscribeRequest(r *http.Request, lostCursor bool) (delivery.Request, error) {
 	req, err := delivery.ParseRequest(r.URL.RawQuery, lastEventID(r), delivery.RequestRules{
 		Now:         a.o.Log.Now(),
@@ -30,6 +30,12 @@ func (a *API) subscribeRequest(r *http.Request, lostCursor bool) (delivery.Reque
 	if err != nil {
 		return delivery.Request{}, err
 	}
+	for _, c := range req.Channels {
+		if err := mayRead(r, c.Name); err != nil {
+			return delivery.Request{}, err
+		}
+	}
+	req.Expires = grantOf(r).Expires
 	detectDeath(r.Context(), req.Heartbeat)
 	return req, nil
 }
