@@ -19,6 +19,9 @@ const (
 	maxSecret  = 64 << 10             // most bytes of such a file
 )
 
+// notForServers are variables of the commands that talk to a server.
+var notForServers = []string{EnvPrefix + "URL", EnvPrefix + "TOKEN"}
+
 // orchestrated matches variables that Kubernetes and Docker links put into
 // every container beside a service named rejoin or rejoin-something. They are
 // none of ours.
@@ -30,7 +33,7 @@ func (l *loader) loadEnv(environ []string) error {
 	set := map[string]string{}
 	for _, kv := range environ {
 		name, text, _ := strings.Cut(kv, "=")
-		if strings.HasPrefix(name, EnvPrefix) && name != configEnv && !orchestrated.MatchString(kv) {
+		if strings.HasPrefix(name, EnvPrefix) && name != configEnv && !slices.Contains(notForServers, name) && !orchestrated.MatchString(kv) {
 			names = append(names, name)
 			set[name] = text
 		}

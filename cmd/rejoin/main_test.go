@@ -60,6 +60,10 @@ func TestHelp(t *testing.T) {
 	}{
 		{"help.txt", []string{"--help"}},
 		{"help-serve.txt", []string{"serve", "-h"}},
+		{"help-publish.txt", []string{"publish", "-h"}},
+		{"help-subscribe.txt", []string{"subscribe", "-h"}},
+		{"help-channels.txt", []string{"channels", "-h"}},
+		{"help-completion.txt", []string{"completion", "-h"}},
 	} {
 		code, stdout, stderr := try(t, c.args...)
 		assert.Zero(t, code)
@@ -95,7 +99,6 @@ func TestUsageErrors(t *testing.T) {
 		{"serve --listen=0.0.0.0:0", "--listen: listen: 0.0.0.0:0 can be reached from other machines, and there is no auth yet: " +
 			"listen on 127.0.0.1, or set auth.insecure: true if everyone there may read and publish"},
 		{"frobnicate", `unknown command "frobnicate": see rejoin --help`},
-		{"publish", "publish is not built yet"},
 		{"config x", `"x" is one argument too many: see rejoin config --help`},
 		{"config --chek", "--chek: unknown flag: did you mean --check?"},
 		{"config --redis-uri=x", "--redis-uri: unknown flag: did you mean --redis-url?"},

@@ -15,15 +15,13 @@ comes back gets what was missed, or is told exactly what is gone.
 Try it, with three terminals and nothing else:
 
   rejoin
-  curl -N 'http://localhost:8080/v1/sse?channel=news'
-  curl -d 'hello' http://localhost:8080/v1/channels/news/messages
+  rejoin subscribe news
+  rejoin publish news hello
 
-Stop the second one, publish more, and read on from the last id it printed:
+Stop the second one with Ctrl-C, publish more, and start it again with the --from
+that it names: it goes on behind what it printed.
 
-  curl -N -H 'Last-Event-ID: 1764530000123-1' 'http://localhost:8080/v1/sse?channel=news'`
-
-// notBuilt are commands that are planned and refused until they do something.
-var notBuilt = []string{"publish", "subscribe", "channels"}
+For completion in your shell see rejoin completion --help.`
 
 // newRoot is the command line. Without a command it serves, so root and serve
 // take the same flags.
@@ -38,14 +36,15 @@ func newRoot() *cobra.Command {
 		Args:          unknownCommand,
 		RunE:          serve,
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // there is one of ours
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpFunc(help)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return config.FlagError(cmd.Flags(), err)
 	})
 	config.AddFlags(root.Flags())
-	root.AddCommand(newServeCommand(), newBenchCommand(), newConfigCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newPublishCommand(), newSubscribeCommand(), newChannelsCommand(),
+		newBenchCommand(), newConfigCommand(), newVersionCommand(), newCompletionCommand())
 	return root
 }
 
@@ -55,11 +54,6 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return nil
 	}
 	problem := fmt.Sprintf("unknown command %q: see rejoin --help", args[0])
-	for _, name := range notBuilt {
-		if args[0] == name {
-			problem = name + " is not built yet"
-		}
-	}
 	root.SuggestionsMinimumDistance = 2
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
 		problem = fmt.Sprintf("unknown command %q: did you mean %s?", args[0], strings.Join(near, " or "))
