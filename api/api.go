@@ -11,8 +11,10 @@ import (
 	"rejoin/api/access"
 	site "rejoin/api/page"
 	"rejoin/delivery"
+	"rejoin/longpoll"
 	"rejoin/sse"
 	"rejoin/stream"
+	"rejoin/ws"
 )
 
 // Options of an API. The zero value of each is useful, but for Log and Broker.
@@ -35,8 +37,13 @@ type Options struct {
 	// Rewind is how many of the newest messages a reader without a cursor
 	// starts with; nil: none.
 	Rewind func(channel string) int
+	// BatchBytes is the most that the body of a call for many messages has, and
+	// the payloads it asks for together (8 MiB).
+	BatchBytes int
 	// MaxChannels is how many channels a connection may have (100).
 	MaxChannels int
+	// MaxConnections is how many readers are served at a time; 0: no limit.
+	MaxConnections int
 	// Origins are those whose pages may use this API; nil: none, "*": all.
 	Origins []string
 	// RetryMin and RetryMax are between what clients are told to wait before
@@ -59,7 +66,11 @@ type API struct {
 	metrics *Metrics
 	logger  zerolog.Logger
 	rare    zerolog.Logger // for what may happen at every request while the log is away
+	crowd   zerolog.Logger // for readers that are refused
+	started time.Time
 	events  *sse.Handler
+	polls   *longpoll.Handler
+	sockets *ws.Handler
 	probe   probe
 }
 
@@ -71,21 +82,36 @@ func New(o Options) *API {
 	if o.BodyTimeout <= 0 {
 		o.BodyTimeout = 10 * time.Second
 	}
+	if o.BatchBytes <= 0 {
+		o.BatchBytes = defaultBatchBytes
+	}
 	a := &API{
 		o:       o,
 		metrics: o.Metrics,
 		logger:  o.Logger,
 		rare:    o.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: 5 * time.Second}),
+		crowd:   o.Logger.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute}),
+		started: time.Now(),
 		events: sse.New(sse.Options{
 			Broker: o.Broker, RetryMin: o.RetryMin, RetryMax: o.RetryMax, Stuck: o.Stuck, Problem: problemBody,
 		}),
+		polls: longpoll.New(longpoll.Options{Broker: o.Broker, RetryMin: o.RetryMin, RetryMax: o.RetryMax, Stuck: o.Stuck}),
 		probe: probe{log: o.Log, broker: o.Broker},
 	}
+	a.sockets = ws.New(ws.Options{
+		Broker: o.Broker, RetryMin: o.RetryMin, RetryMax: o.RetryMax, Stuck: o.Stuck, Problem: problemBody,
+		MaxChannels: o.MaxChannels, Rewind: o.Rewind,
+		CheckOrigin: a.checkOrigin, Grant: socketGrant, Auth: a.socketAuth,
+	})
 	o.Metrics.watch(o.Broker)
 	a.Public = a.public()
 	a.Admin = a.admin()
 	return a
 }
+
+// Wait returns when every connection that was taken over has ended; closing the
+// broker ends them all. No request may come meanwhile.
+func (a *API) Wait() { a.sockets.Wait() }
 
 // payloadLimit is the largest payload of a channel in bytes.
 func (a *API) payloadLimit(channel string) int {
@@ -95,33 +121,27 @@ func (a *API) payloadLimit(channel string) int {
 	return a.o.PayloadLimit(channel)
 }
 
-// notBuilt are routes of the contract that this version does not serve. They are
-// refused by name: a client must not take them for a typing error of its own.
-var notBuilt = map[string]string{
-	"/v1/poll":                                "long-poll",
-	"/v1/ws":                                  "WebSocket",
-	"/v1/messages":                            "publishing many messages at once",
-	"/v1/channels":                            "the list of channels",
-	"/v1/channels/{channel}":                  "a channel's description and deletion",
-	"/v1/channels/{channel}/end":              "the end of a channel",
-	"/v1/channels/{channel}/stream":           "publishing a growing body",
-	"/v1/channels/{channel}/messages/{id:.+}": "a single message",
-}
-
 // public is the handler for everyone.
 func (a *API) public() http.Handler {
-	r := a.router(crossOrigin(a.o.Origins))
+	r := a.router(crossOrigin(a.o.Origins), a.ownPages)
 	r.Post("/v1/channels/{channel}/messages", a.handle(a.may(publishing, a.publish)))
+	r.Post("/v1/channels/{channel}/end", a.handle(a.may(publishing, a.end)))
+	r.Post("/v1/messages", a.handle(a.may(publishing, a.publishMany)))
 	r.Get("/v1/channels/{channel}/messages", a.handle(a.may(reading, a.history)))
+	r.Get("/v1/channels/{channel}/messages/{id}", a.handle(a.may(reading, a.message)))
+	r.Get("/v1/channels/{channel}", a.handle(a.may(reading, a.info)))
+	r.Get("/v1/channels", a.handle(a.may(administering, a.list)))
+	r.Delete("/v1/channels/{channel}", a.handle(a.may(administering, a.remove)))
 	r.Get("/v1/sse", a.handle(a.may(reading, a.subscribeSSE)))
-	for pattern, what := range notBuilt {
-		r.Handle(pattern, a.handle(func(_ http.ResponseWriter, r *http.Request) error {
-			return &problem{
-				Status: http.StatusNotFound, Code: codeNotFound,
-				Detail: r.Method + " " + pattern + ": this version does not serve " + what + " yet",
-			}
-		}))
-	}
+	r.Get("/v1/poll", a.handlePoll(a.may(reading, a.subscribePoll)))
+	r.Get("/v1/ws", a.handle(a.may(reading, a.subscribeWS)))
+	r.Handle("/v1/channels/{channel}/stream", a.handle(func(_ http.ResponseWriter, r *http.Request) error {
+		// A client must not take it for a typing error of its own.
+		return &problem{
+			Status: http.StatusNotFound, Code: codeNotFound,
+			Detail: r.Method + " " + r.URL.EscapedPath() + ": this version does not serve publishing a growing body yet",
+		}
+	}))
 	files := site.Handler()
 	for _, path := range site.Paths {
 		r.Method(http.MethodGet, path, files)

@@ -7,7 +7,10 @@
 //
 //	api.go         Options, New, the routes
 //	publish.go     POST …/messages
+//	batch.go       POST /v1/messages
 //	history.go     GET …/messages
+//	channel.go     one message, a channel's description, end and deletion
+//	list.go        GET /v1/channels
 //	subscribe.go   what comes before a transport takes over
 //	auth.go        who a request is from, and what its route needs
 //	problem.go     every error as RFC 9457 problem details

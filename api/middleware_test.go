@@ -81,10 +81,3 @@ func TestHeads(t *testing.T) {
 	require.Zero(t, s.ReadTimeout, "it would end every stream")
 	require.Zero(t, s.WriteTimeout, "it would end every stream")
 }
-
-func TestPointer(t *testing.T) {
-	w := newWorld(t, Options{})
-	a := w.do("GET", "/", "")
-	require.Equal(t, 200, a.StatusCode)
-	require.Contains(t, a.body, "/v1/sse?channel=")
-}

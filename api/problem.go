@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"rejoin/delivery"
 	"rejoin/stream"
+	"rejoin/ws"
 )
 
 // problem is an answer that says what went wrong: RFC 9457, and code, a word
@@ -35,6 +37,9 @@ const (
 	codeTooLarge         = "payload_too_large"
 	codeConflict         = "idempotency_conflict"
 	codeEnded            = "channel_ended"
+	codeNotAttempted     = "not_attempted"
+	codeUpgradeRequired  = "upgrade_required"
+	codeTooMany          = "too_many"
 	codeInternal         = "internal"
 	codeLogBroken        = "log_broken"
 	codeLogUnavailable   = "log_unavailable"
@@ -46,6 +51,7 @@ const (
 
 var codes = []string{
 	codeBadRequest, codeUnauthorized, codeForbidden, codeNotFound, codeMethodNotAllowed, codeRequestTimeout, codeTooLarge, codeConflict, codeEnded,
+	codeNotAttempted, codeUpgradeRequired, codeTooMany,
 	codeInternal, codeLogBroken, codeLogUnavailable, codeLogFull, codeUnknownOutcome, codeNotReady, codeKeysUnavailable,
 }
 
@@ -68,6 +74,10 @@ func problemOf(err error) *problem {
 	if bad, ok := errors.AsType[*delivery.RequestError](err); ok {
 		return badRequest("%s", bad.Error())
 	}
+	if bad, ok := errors.AsType[*ws.HandshakeError](err); ok {
+		code := map[int]string{http.StatusForbidden: codeForbidden, http.StatusUpgradeRequired: codeUpgradeRequired}[bad.Status]
+		return &problem{Status: bad.Status, Code: cmp.Or(code, codeBadRequest), Detail: bad.Detail}
+	}
 	if errors.Is(err, stream.ErrChannelName) {
 		return badRequest("%s", err.Error())
 	}
@@ -75,10 +85,13 @@ func problemOf(err error) *problem {
 	switch {
 	case errors.Is(err, stream.ErrConflict):
 		p.Status, p.Code = http.StatusUnprocessableEntity, codeConflict
-		p.Detail = "this Idempotency-Key was used on this channel with another payload, event or key; nothing was appended"
+		p.Detail = "this Idempotency-Key was used on this channel with another payload, event, key or end; nothing was appended"
 	case errors.Is(err, stream.ErrEnded):
 		p.Status, p.Code = http.StatusConflict, codeEnded
 		p.Detail = "this channel has ended; nothing was appended"
+	case errors.Is(err, stream.ErrNotAttempted):
+		p.Status, p.Code = http.StatusFailedDependency, codeNotAttempted
+		p.Detail = "it is not known whether the message before this one on the channel was appended; this one was not"
 	case errors.Is(err, stream.ErrUnknownOutcome):
 		p.Status, p.Code = http.StatusGatewayTimeout, codeUnknownOutcome
 		p.Detail = "the log did not answer in time; the message may have been appended: repeat it with the same Idempotency-Key"
@@ -121,25 +134,39 @@ func (p *problem) body() []byte {
 // a frame.
 func problemBody(err error) []byte { return problemOf(err).body() }
 
-// fail answers a request with a problem, and counts it.
-func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+// note says an error in the contract's words, and counts it.
+func (a *API) note(err error) *problem {
 	p := problemOf(err)
 	a.metrics.problems.WithLabelValues(p.Code).Inc()
 	if p.cause != nil && p.Status >= 500 {
 		a.rare.Warn().Err(p.cause).Str("code", p.Code).Msg("a request failed")
 	}
-	head := w.Header()
-	head.Set("Content-Type", "application/problem+json")
-	head.Set("Cache-Control", "no-store")
-	if p.retryAfter > 0 {
-		head.Set("Retry-After", strconv.Itoa(int((p.retryAfter+time.Second-1)/time.Second)))
-	}
+	return p
+}
+
+// setHead sets the headers that belong to the problem, whatever its form.
+func (p *problem) setHead(head http.Header, r *http.Request) {
+	p.setRetryAfter(head)
 	if p.challenge != "" {
 		head.Set("WWW-Authenticate", p.challenge)
 	}
 	if p.Status == http.StatusRequestTimeout && r.ProtoMajor == 1 {
 		head.Set("Connection", "close") // the rest of the body may still come
 	}
+}
+
+func (p *problem) setRetryAfter(head http.Header) {
+	if p.retryAfter > 0 {
+		head.Set("Retry-After", strconv.Itoa(int((p.retryAfter+time.Second-1)/time.Second)))
+	}
+}
+
+// fail answers a request with a problem, and counts it.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := a.note(err)
+	p.setHead(w.Header(), r)
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(p.body(), '\n'))
 }

@@ -31,7 +31,7 @@ func (a *API) publish(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if m.Payload, err = a.readPayload(w, r, a.payloadLimit(m.Channel)); err != nil {
+	if m.Payload, err = a.readBody(w, r, a.payloadLimit(m.Channel), "a payload on this channel"); err != nil {
 		return err
 	}
 	// A client that leaves now does not make the outcome unknown: the log's own
@@ -60,10 +60,13 @@ func publishParams(r *http.Request) (stream.Message, error) {
 	if err != nil {
 		return stream.Message{}, err
 	}
-	if _, ok := params.Get("end"); ok {
-		return stream.Message{}, delivery.NotBuilt("end")
-	}
 	m := stream.Message{Channel: channel}
+	switch text, ok := params.Get("end"); {
+	case ok && text == "true":
+		m.End = stream.EndMessage
+	case ok && text != "false":
+		return stream.Message{}, badRequest("end: want true or false")
+	}
 	m.Event, _ = params.Get("event")
 	if err := checkEvent(m.Event); err != nil {
 		return stream.Message{}, badRequest("event: %v", err)
@@ -74,7 +77,7 @@ func publishParams(r *http.Request) (stream.Message, error) {
 	}
 	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 0 {
 		m.IdempotencyKey = keys[0]
-		if len(keys) > 1 || m.IdempotencyKey == "" || len(m.IdempotencyKey) > maxIdempotencyKey {
+		if len(keys) > 1 || !idempotencyKey(m.IdempotencyKey) {
 			return stream.Message{}, badRequest("Idempotency-Key: want it once, 1 to %d bytes", maxIdempotencyKey)
 		}
 	}
@@ -82,6 +85,8 @@ func publishParams(r *http.Request) (stream.Message, error) {
 }
 
 const maxIdempotencyKey = 200
+
+func idempotencyKey(key string) bool { return key != "" && len(key) <= maxIdempotencyKey }
 
 // checkEvent says what is wrong with an event name. "" is none.
 func checkEvent(name string) error {
@@ -108,15 +113,19 @@ func channelOf(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// readPayload reads a request's body as it is: UTF-8 of at most limit bytes,
-// within BodyTimeout.
-func (a *API) readPayload(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
-	tooLarge := &problem{
+// tooLarge is a body or payload above its limit.
+func tooLarge(what string, limit int) *problem {
+	return &problem{
 		Status: http.StatusRequestEntityTooLarge, Code: codeTooLarge,
-		Detail: fmt.Sprintf("a payload on this channel has at most %d bytes", limit),
+		Detail: fmt.Sprintf("%s has at most %d bytes; nothing was appended", what, limit),
 	}
+}
+
+// readBody reads a request's body as it is: UTF-8 of at most limit bytes, within
+// BodyTimeout. what is said of a larger one.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int, what string) (string, error) {
 	if r.ContentLength > int64(limit) {
-		return "", tooLarge
+		return "", tooLarge(what, limit)
 	}
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(a.o.BodyTimeout)); err != nil {
@@ -134,7 +143,7 @@ func (a *API) readPayload(w http.ResponseWriter, r *http.Request, limit int) (st
 	if err != nil {
 		// The deadline stays: it also bounds what the server reads of the rest.
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return "", tooLarge
+			return "", tooLarge(what, limit)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return "", &problem{
@@ -149,7 +158,7 @@ func (a *API) readPayload(w http.ResponseWriter, r *http.Request, limit int) (st
 		return "", err
 	}
 	if !utf8.Valid(payload) {
-		return "", badRequest("the payload is not valid UTF-8; send bytes as base64, say")
+		return "", badRequest("the body is not valid UTF-8; send bytes as base64, say")
 	}
 	return string(payload), nil
 }

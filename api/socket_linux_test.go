@@ -31,7 +31,7 @@ func TestDetectDeath(t *testing.T) {
 	resp, err := srv.Client().Get(srv.URL)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, [2]int{30_000, 15}, <-got)
+	require.Equal(t, [2]int{15_000, 15}, <-got) // a heartbeat unanswered for another
 
 	detectDeath(context.Background(), time.Second) // no connection: nothing to do
 	one, two := net.Pipe()

@@ -79,10 +79,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Req
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	head := w.Header()
-	head.Set("Content-Type", "text/event-stream") // with nothing behind it
-	head.Set("Cache-Control", "no-store, no-transform")
-	head.Set("X-Accel-Buffering", "no")
+	setHead(w.Header())
 	var start []byte
 	if padding {
 		start = AppendPadding(start)

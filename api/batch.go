@@ -1,0 +1,243 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"rejoin/stream"
+)
+
+const (
+	// maxBatch is the most messages of one call.
+	maxBatch = 1000
+	// defaultBatchBytes bounds the body of one call and, together, the payloads
+	// it asks for.
+	defaultBatchBytes = 8 << 20
+)
+
+// publishMany appends many messages, or one on many channels, and answers what
+// became of each. It is refused as a whole only if it cannot be read.
+func (a *API) publishMany(w http.ResponseWriter, r *http.Request) error {
+	if r.Header.Get("Idempotency-Key") != "" {
+		return badRequest("Idempotency-Key: here each message has its own, idempotency_key in the body")
+	}
+	body, err := a.readBody(w, r, a.o.BatchBytes, "the body of such a call")
+	if err != nil {
+		return err
+	}
+	list, err := readBatch([]byte(body), a.o.BatchBytes)
+	if err != nil {
+		return err
+	}
+	results := make([]manyResult, len(list))
+	var ms []stream.Message
+	var place []int // of a message in results
+	for i := range list {
+		m, err := a.batchMessage(r, &list[i])
+		results[i].Channel = m.Channel
+		if err != nil {
+			results[i].fail(a, err)
+			continue
+		}
+		ms, place = append(ms, m), append(place, i)
+	}
+	// A client that leaves now does not make an outcome unknown.
+	for k, done := range a.o.Log.AppendAll(context.WithoutCancel(r.Context()), ms) {
+		res := &results[place[k]]
+		if done.Err != nil {
+			res.fail(a, done.Err)
+			continue
+		}
+		res.ID, res.Replayed = &done.ID, done.Replayed
+		if !done.Replayed {
+			a.metrics.appended.Inc()
+		}
+	}
+	for i := range results {
+		if p := results[i].problem; p != nil && p.retryAfter > 0 {
+			p.setRetryAfter(w.Header())
+		}
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Results []manyResult `json:"results"`
+	}{results})
+}
+
+// manyResult is what became of one message.
+type manyResult struct {
+	ID       *stream.ID      `json:"id,omitempty"`
+	Channel  string          `json:"channel"`
+	Replayed bool            `json:"replayed,omitempty"`
+	Error    json.RawMessage `json:"error,omitempty"`
+
+	problem *problem
+}
+
+func (m *manyResult) fail(a *API, err error) {
+	m.problem = a.note(err)
+	m.Error = m.problem.body()
+}
+
+// batchEntry is one message of a batch as it came. err is why it could not even
+// be read.
+type batchEntry struct {
+	Channel        string          `json:"channel"`
+	Payload        json.RawMessage `json:"payload"`
+	Event          string          `json:"event"`
+	Key            string          `json:"key"`
+	IdempotencyKey *string         `json:"idempotency_key"`
+
+	err error
+}
+
+// readBatch reads the body of a batch: {"messages":[…]}, or one payload on many
+// channels, {"channels":[…],"payload":…}. Its error is a [*problem].
+func readBatch(body []byte, limit int) ([]batchEntry, error) {
+	var in struct {
+		Messages []json.RawMessage `json:"messages"`
+		Channels []string          `json:"channels"`
+		batchEntry
+	}
+	if err := decodeStrictly(body, &in); err != nil {
+		return nil, badRequest("the body: %v", err)
+	}
+	one := in.batchEntry
+	switch {
+	case (in.Messages == nil) == (in.Channels == nil):
+		return nil, badRequest(`the body: want either "messages", a list, or "channels", a list, and "payload"`)
+	case one.Channel != "" || in.Messages != nil && (one.Payload != nil || one.Event != "" || one.Key != "" || one.IdempotencyKey != nil):
+		return nil, badRequest(`the body: beside "messages" stands nothing; beside "channels" the payload, event, key and idempotency_key of all`)
+	case len(in.Messages)+len(in.Channels) == 0 || len(in.Messages)+len(in.Channels) > maxBatch:
+		return nil, badRequest("the body: want 1 to %d messages", maxBatch)
+	case len(in.Channels)*len(one.Payload) > limit:
+		return nil, &problem{
+			Status: http.StatusRequestEntityTooLarge, Code: codeTooLarge,
+			Detail: fmt.Sprintf("all payloads of a call together have at most %d bytes; nothing was appended", limit),
+		}
+	}
+	var list []batchEntry
+	for _, text := range in.Messages {
+		var e batchEntry
+		if err := decodeStrictly(text, &e); err != nil {
+			e.err = badRequest("%v", err)
+		}
+		list = append(list, e)
+	}
+	for _, channel := range in.Channels {
+		one.Channel = channel
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// decodeStrictly reads one JSON value that has no field it does not know: one
+// that is misspelt must not be passed over.
+func decodeStrictly(text []byte, into any) error {
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(into); err != nil {
+		if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return fmt.Errorf("%q: a JSON %s will not do", bad.Field, bad.Value)
+		}
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if in.More() {
+		return errors.New("something stands behind the JSON value")
+	}
+	return nil
+}
+
+// batchMessage is the message to append, if its sender may. The channel is
+// given also with an error.
+func (a *API) batchMessage(r *http.Request, e *batchEntry) (stream.Message, error) {
+	m := stream.Message{Channel: e.Channel, Event: e.Event, Key: e.Key}
+	if e.err != nil {
+		return m, e.err
+	}
+	if err := stream.CheckChannel(m.Channel); err != nil {
+		return m, badRequest("channel: %v", err)
+	}
+	if err := mayPublish(r, m.Channel); err != nil {
+		return m, err
+	}
+	if err := checkEvent(m.Event); err != nil {
+		return m, badRequest("event: %v", err)
+	}
+	if e.IdempotencyKey != nil {
+		if m.IdempotencyKey = *e.IdempotencyKey; !idempotencyKey(m.IdempotencyKey) {
+			return m, badRequest("idempotency_key: want 1 to %d bytes", maxIdempotencyKey)
+		}
+	}
+	var err error
+	if m.Payload, err = payloadOf(e.Payload); err != nil {
+		return m, badRequest("payload: %v", err)
+	}
+	if limit := a.payloadLimit(m.Channel); len(m.Payload) > limit {
+		return m, tooLarge("a payload on this channel", limit)
+	}
+	return m, nil
+}
+
+// payloadOf is the payload that a JSON value stands for: a string is itself,
+// anything else its compact text.
+func payloadOf(value json.RawMessage) (string, error) {
+	switch {
+	case len(value) == 0:
+		return "", errors.New(`it is missing; an empty one is ""`)
+	case value[0] != '"':
+		var b bytes.Buffer
+		if err := json.Compact(&b, value); err != nil {
+			return "", err
+		}
+		return b.String(), nil
+	case loneSurrogate(value):
+		return "", errors.New(`half a character, such as \ud83d alone, is not valid UTF-8`)
+	}
+	var s string
+	err := json.Unmarshal(value, &s)
+	return s, err
+}
+
+// loneSurrogate reports whether a JSON string has an escape that is one half of a
+// surrogate pair (RFC 8259, section 8.2). Decoding would put U+FFFD in its place,
+// and a payload must come out as it went in.
+func loneSurrogate(text []byte) bool {
+	for i := 0; i+1 < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		i++
+		if text[i] != 'u' {
+			continue
+		}
+		high := escaped(text[i+1:])
+		switch {
+		case high < 0xD800 || high > 0xDFFF:
+			continue
+		case high > 0xDBFF || !bytes.HasPrefix(text[i+5:], []byte(`\u`)):
+			return true
+		}
+		if low := escaped(text[i+7:]); low < 0xDC00 || low > 0xDFFF {
+			return true
+		}
+		i += 10
+	}
+	return false
+}
+
+// escaped reads the four hex digits of an escape; the decoder has seen that they
+// are there.
+func escaped(digits []byte) rune {
+	n, err := strconv.ParseUint(string(digits[:min(4, len(digits))]), 16, 16)
+	if err != nil {
+		return utf8.RuneError
+	}
+	return rune(n)
+}
