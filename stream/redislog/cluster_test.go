@@ -58,6 +58,7 @@ func monitor(t *testing.T, s *redistest.Server) func() []string {
 // command, and no master ever answered an error.
 // Holds G68.
 func TestClusterCrossesNoSlot(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	c := redistest.StartCluster(t, 3)
 	for _, m := range c.Masters {
 		m.Do("CONFIG", "RESETSTAT")
@@ -156,6 +157,7 @@ func TestClusterCrossesNoSlot(t *testing.T) {
 // come back on the replica.
 // Holds G64.
 func TestClusterFailover(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	c := redistest.StartCluster(t, 3, "--cluster-require-full-coverage", "no")
 	c.AddReplica(c.Masters[0])
 	l := open(t, redislog.Options{URL: c.URL()})
@@ -210,6 +212,7 @@ func TestClusterFailover(t *testing.T) {
 // A slot moves to another master under its readers and writers: while it is on
 // the move it is away, truthfully, and then all goes on where it is.
 func TestClusterSlotMoves(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	c := redistest.StartCluster(t, 3)
 	l := open(t, redislog.Options{URL: c.URL()})
 	from, to := c.Masters[0], c.Masters[1]
@@ -309,6 +312,7 @@ func listenUntil(t *testing.T, l *redislog.Log, part int, d time.Duration) strea
 
 // Holds G64.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	s := redistest.StartSentinel(t)
 	l := open(t, redislog.Options{URL: s.URL()})
 	first := listen(t, l)
@@ -341,6 +345,7 @@ func TestSentinelFailover(t *testing.T) {
 // connection is fine.
 // Holds G64.
 func TestSentinelSwitch(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	s := redistest.StartSentinel(t)
 	l := open(t, redislog.Options{URL: s.URL()})
 	first := listen(t, l)

@@ -22,7 +22,7 @@
 //	look.go      one query answered; scan.go: a range read in bounded replies
 //	entry.go     replies to entries
 //	session.go   a session; journal.go: its reader; audit.go: its watchman
-//	topology.go  who is master of a part: fixed.go, sentinel.go, cluster.go
+//	topology.go  who is master of a part; sentinel.go, cluster.go: who knows
 //	node.go      clients for appends and history; link.go: their connections
 //	failure.go   what an error of go-redis or Redis means
 //

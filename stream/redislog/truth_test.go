@@ -18,6 +18,7 @@ import (
 // the truth: acknowledged means once, unavailable means never, unknown means at
 // most once, and repeated with its key until acknowledged exactly once.
 func TestTruthUnderFaults(t *testing.T) {
+	t.Parallel() // it waits most of its time
 	s := startServer(t, "--appendonly", "yes", "--appendfsync", "no")
 	proxy := redistest.NewProxy(t, s.Addr)
 	retention := func(string) stream.Retention { return stream.Retention{MaxMessages: 1_000_000} }
@@ -126,4 +127,113 @@ func TestTruthUnderFaults(t *testing.T) {
 	if ok == 0 || never == 0 || unknown == 0 || retried == 0 {
 		t.Error("the faults did not bring every outcome")
 	}
+}
+
+// The promise of a session under everything that can happen to a journal and a
+// connection: what is appended while it lives is announced, or it is over soon.
+func TestAnnouncedOrOver(t *testing.T) {
+	t.Parallel() // it waits most of its time
+	s := startServer(t)
+	proxy := redistest.NewProxy(t, s.Addr)
+	writer := open(t, redislog.Options{URL: s.URL()})
+	hearer := open(t, redislog.Options{URL: proxy.URL()})
+	publish(t, writer, "c0", "x")
+	old := s.Save()
+
+	type appended struct {
+		name       string // channel and id
+		start, end time.Time
+	}
+	var (
+		wg      sync.WaitGroup
+		stop    = make(chan struct{})
+		appends []appended // the writer's until it has stopped
+	)
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			channel, start := fmt.Sprint("c", i%10), time.Now()
+			if a, err := writer.Append(t.Context(), stream.Message{Channel: channel, Payload: "x"}); err == nil {
+				appends = append(appends, appended{channel + " " + a.ID.String(), start, time.Now()})
+			}
+		}
+	})
+
+	type session struct {
+		start, end time.Time
+		heard      map[string]bool
+		why        error
+	}
+	var sessions []session // the hearer's until it has stopped
+	hear := func(sess stream.Session) {
+		defer sess.Close()
+		one := session{start: time.Now(), heard: map[string]bool{}}
+		for {
+			marks, err := sess.Wait(t.Context())
+			if err != nil {
+				one.end, one.why = time.Now(), err
+				sessions = append(sessions, one)
+				return
+			}
+			for _, m := range marks {
+				one.heard[m.Channel+" "+m.ID.String()] = true
+			}
+		}
+	}
+	wg.Go(func() {
+		for {
+			sess, err := hearer.Listen(t.Context(), 0)
+			switch {
+			case err == nil:
+				hear(sess)
+			case errors.Is(err, stream.ErrClosed):
+				return
+			default:
+				<-time.After(50 * time.Millisecond)
+			}
+		}
+	})
+
+	const noticed = 2200 * time.Millisecond // after which a session must be over
+	for _, fault := range []func(){
+		func() { s.Do("DEL", writer.JournalKey("c1"), writer.JournalEndKey("c1")) },
+		func() { s.Do("FLUSHALL") },
+		func() { s.Do("DEL", writer.JournalKey("c2")); s.Do("SET", writer.JournalEndKey("c2"), "5-5") },
+		func() { s.Freeze(); <-time.After(1500 * time.Millisecond); s.Thaw() },
+		proxy.CloseConns,
+		func() { proxy.Mute(true); <-time.After(1500 * time.Millisecond); proxy.CloseConns(); proxy.Mute(false) },
+		s.Restart,
+		func() { s.RestartFrom(old) },
+		func() { s.Do("XTRIM", writer.JournalKey("c3"), "MAXLEN", 0) },
+	} {
+		fault()
+		<-time.After(noticed)
+	}
+	close(stop)
+	<-time.After(noticed)
+	if err := hearer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if len(sessions) < 6 || len(appends) < 500 {
+		t.Fatalf("%d sessions, %d appends", len(sessions), len(appends))
+	}
+	for _, one := range sessions {
+		missed, first := 0, ""
+		for _, a := range appends {
+			if a.start.After(one.start) && a.end.Before(one.end.Add(-noticed)) && !one.heard[a.name] {
+				missed++
+				first = a.name
+			}
+		}
+		if missed > 0 {
+			t.Errorf("a session that lived %v and ended by %q heard %d and missed %d, such as %s",
+				one.end.Sub(one.start), one.why, len(one.heard), missed, first)
+		}
+	}
+	t.Logf("%d sessions, %d appends", len(sessions), len(appends))
 }
