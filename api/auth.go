@@ -44,6 +44,8 @@ func (a *API) may(what use, serve func(http.ResponseWriter, *http.Request) error
 		switch {
 		case what == administering && !grant.IsAdmin():
 			return refuse(grant, "this needs admin")
+		case what == publishing && !inPath && !grant.PublishesAnywhere():
+			return refuse(grant, "you may not publish") // whatever the body says
 		case what == administering || !inPath:
 			return serve(w, r)
 		}

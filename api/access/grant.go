@@ -43,6 +43,12 @@ func (g *Grant) MayPublish(channel string) bool {
 	return g.open || covers(g.own.Publish, channel) || g.anyone != nil && covers(g.anyone.Publish, channel)
 }
 
+// PublishesAnywhere reports whether there can be a channel that may be published
+// to.
+func (g *Grant) PublishesAnywhere() bool {
+	return g.open || len(g.own.Publish) > 0 || g.anyone != nil && len(g.anyone.Publish) > 0
+}
+
 // IsAdmin reports whether channels may be deleted and listed, and readers
 // disconnected.
 func (g *Grant) IsAdmin() bool { return g.open || g.own.Admin }
