@@ -24,7 +24,8 @@ type Framer interface {
 	// Mail adds what was posted to the connection since it was last asked (see
 	// [Outlet.Poke]), and says how the connection is closed behind it, if it is.
 	Mail(p *Pieces) Parting
-	// Frames adds the frames of the items, a whole frame or several in a piece.
+	// Frames adds the frames of the items; where Mail may add something, a piece
+	// is a whole frame or several.
 	Frames(p *Pieces, items []Item)
 	// Beat adds a sign of life.
 	Beat(p *Pieces)
@@ -200,23 +201,28 @@ func (o *Outlet) gather(w *writing) Parting {
 	return GoOn
 }
 
-// wait writes the rest of a write that the socket did not take, with a deadline,
-// and hands the connection back to the pump.
+// wait writes the rest of a write that the socket did not take, with deadlines,
+// and hands the connection back to the pump. What is posted meanwhile goes
+// between two pieces.
 func (o *Outlet) wait(rest [][]byte) {
 	for _, b := range rest {
-		for len(b) > 0 {
-			_ = o.conn.SetWriteDeadline(time.Now().Add(o.o.Stuck)) // closed: Write says so
-			n, err := o.conn.Write(b[:min(len(b), waiterPiece)])
-			b = b[n:]
-			if err == nil || n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-				continue
-			}
-			if errors.Is(err, os.ErrDeadlineExceeded) && len(o.o.LastWords) > 0 {
-				_ = o.conn.SetWriteDeadline(time.Now().Add(lingerFor))
-				_, _ = o.conn.Write(append(append([]byte(nil), b...), o.o.LastWords...))
-			}
+		if !o.push(b) {
 			o.shut()
 			return
+		}
+		if o.parting != GoOn {
+			continue
+		}
+		var mail Pieces
+		o.parting = o.o.Framer.Mail(&mail)
+		for _, b := range mail.list {
+			if !o.push(b) {
+				o.shut()
+				return
+			}
+		}
+		if o.parting != GoOn {
+			break // what is left unsent stays in the log
 		}
 	}
 	if o.parting != GoOn {
@@ -230,6 +236,25 @@ func (o *Outlet) wait(rest [][]byte) {
 	o.written.Store(time.Now().UnixNano())
 	o.waiting.Store(false)
 	o.pump.push(o) // it is still marked as queued
+}
+
+// push writes a piece as fast as the client takes it; false when it takes
+// nothing for Stuck, or is gone.
+func (o *Outlet) push(b []byte) bool {
+	for len(b) > 0 {
+		_ = o.conn.SetWriteDeadline(time.Now().Add(o.o.Stuck)) // closed: Write says so
+		n, err := o.conn.Write(b[:min(len(b), waiterPiece)])
+		b = b[n:]
+		if err == nil || n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) && len(o.o.LastWords) > 0 {
+			_ = o.conn.SetWriteDeadline(time.Now().Add(lingerFor))
+			_, _ = o.conn.Write(append(append([]byte(nil), b...), o.o.LastWords...))
+		}
+		return false
+	}
+	return true
 }
 
 // part closes the connection behind its last byte.

@@ -39,8 +39,8 @@ func (lineFramer) Frames(p *Pieces, items []Item) {
 		}
 	}
 }
-func encodeLine(r *Record) []byte      { return fmt.Appendf(nil, "%v %s\n", r.ID, r.Payload) }
-func (lineFramer) Beat(p *Pieces)      { p.Shared([]byte("beat\n")) }
+func encodeLine(r *Record) []byte       { return fmt.Appendf(nil, "%v %s\n", r.ID, r.Payload) }
+func (lineFramer) Beat(p *Pieces)       { p.Shared([]byte("beat\n")) }
 func (lineFramer) Mail(*Pieces) Parting { return GoOn }
 func (lineFramer) Farewell(p *Pieces, _ []Item) Parting {
 	p.Shared([]byte("bye\n"))
