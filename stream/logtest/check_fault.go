@@ -445,10 +445,13 @@ func noticedLate(ctx context.Context, new New) error {
 	for _, tt := range []struct {
 		lost, regrown    int    // messages
 		lostAt, regrowAt uint64 // clocks; in the end it is at 0 again
+		then             func(s Faults) error
 		want             stream.ID
 	}{
-		{1, 6, 10, 0, at(11, 9)},  // more has come since, by a slower clock
-		{6, 1, 10, 20, at(21, 9)}, // less has come since, by a faster one
+		{1, 6, 10, 0, nil, at(11, 9)},  // more has come since, by a slower clock
+		{6, 1, 10, 20, nil, at(21, 9)}, // less has come since, by a faster one
+		{6, 1, 10, 20, func(s Faults) error { return s.LoseMessages("a") }, at(21, 9)},
+		{6, 1, 10, 20, func(s Faults) error { return s.AddForeign("a", at(99, 0)) }, at(100, 9)},
 	} {
 		err := hurt(new, Options{}, func(s Faults, l []stream.Log) error {
 			clocks := func(ms uint64) {
@@ -475,9 +478,22 @@ func noticedLate(ctx context.Context, new New) error {
 				return err
 			}
 			clocks(0)
+			if tt.then != nil {
+				if err := tt.then(s); err != nil {
+					return err
+				}
+			}
 			id, err := publish(ctx, l[0], "a", "new")
-			if err := first(err, same("the new life", id, []stream.ID{tt.want})); err != nil {
+			if err != nil {
 				return err
+			}
+			p, err := l[1].Read(ctx, stream.Query{Channel: "a", After: since[tt.regrown-1], Limit: 10})
+			want := []stream.Entry{{ID: tt.want, Life: tt.want.MS, Payload: "new"}}
+			if err := first(err, same("the new life", id, []stream.ID{tt.want}), same("its entry", p.Entries, want)); err != nil {
+				return err
+			}
+			if tt.then != nil {
+				return nil
 			}
 			all := fmt.Sprint(append(append([]string{"1", "2"}, numbered(tt.regrown)...), "new"))
 			return tells(ctx, l[1], map[stream.ID]string{
@@ -485,7 +501,7 @@ func noticedLate(ctx context.Context, new New) error {
 			})
 		})
 		if err != nil {
-			return fmt.Errorf("%d lost: %w", tt.lost, err)
+			return fmt.Errorf("%+v: %w", tt.want, err)
 		}
 	}
 	return nil

@@ -128,7 +128,7 @@ func runModel(ctx context.Context, new New, c campaign) (int64, error) {
 					m, err = again, shrunk
 					return true
 				})
-				fail(fmt.Errorf("sequence %d (%s=%d), shrunk to %d steps: %w\n%s", i, SeedVariable, seed, len(ops), err, listed(m.log)))
+				fail(fmt.Errorf("sequence %d (%s=%d), shrunk to %d steps: %w\n%s", i, SeedVariable, seed, len(ops), err, m.story()))
 				return
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rejoin/stream"
@@ -95,7 +96,7 @@ type model struct {
 	// very millisecond. Nobody can tell them apart.
 	twice map[stream.ID]bool
 
-	log []string // what happened, for a failure's report
+	notes []note // what happened, for a failure's report
 }
 
 type saved struct {
@@ -137,6 +138,9 @@ func (m *model) run(ops []op) error {
 		}
 	}
 	for i, r := range m.readers {
+		if !r.joined {
+			continue
+		}
 		for range 2 {
 			m.begin()
 			if err := m.describe(op{kind: opRead, a: uint8(i)}, r.read(8, false)); err != nil {
@@ -220,8 +224,23 @@ func (m *model) describe(o op, err error) error {
 	return nil
 }
 
+// note is a line of what happened, put into words only when a failure asks.
+type note struct {
+	format string
+	args   []any
+}
+
 func (m *model) note(format string, args ...any) {
-	m.log = append(m.log, fmt.Sprintf(format, args...))
+	m.notes = append(m.notes, note{format, args})
+}
+
+// story is what happened.
+func (m *model) story() string {
+	var b strings.Builder
+	for _, n := range m.notes {
+		fmt.Fprintf(&b, "\t"+n.format+"\n", n.args...)
+	}
+	return b.String()
 }
 
 func (m *model) setClock(ms uint64) {
@@ -486,9 +505,11 @@ func (m *model) served() []message {
 }
 
 // short prints an id relative to the epoch.
-func short(id stream.ID) string {
-	if id.MS < epoch/2 {
-		return id.String()
+type short stream.ID
+
+func (s short) String() string {
+	if s.MS < epoch/2 {
+		return stream.ID(s).String()
 	}
-	return fmt.Sprintf("%+d-%d", int64(id.MS)-epoch, id.N)
+	return fmt.Sprintf("%+d-%d", int64(s.MS)-epoch, s.N)
 }

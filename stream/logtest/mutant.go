@@ -74,7 +74,7 @@ func kill(ctx context.Context, new New, m Mutant, extra []Check) (by string, err
 		return new(o)
 	}
 	// Most mutants do not even run; most others do not live for a second.
-	for _, sequences := range []int{1, MutantSequences / 20} {
+	for _, sequences := range []int{1, MutantSequences / 80} {
 		if _, err := runModel(ctx, mutated, campaign{rule: theRule, seed: 1, sequences: sequences}); err != nil {
 			return "the model", err
 		}

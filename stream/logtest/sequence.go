@@ -3,7 +3,6 @@ package logtest
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 )
 
 // kind is what one step of a sequence does.
@@ -112,8 +111,4 @@ func shrink(ops []op, tries int, fails func([]op) bool) []op {
 		}
 	}
 	return ops
-}
-
-func listed(lines []string) string {
-	return "\t" + strings.Join(lines, "\n\t")
 }

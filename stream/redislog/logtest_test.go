@@ -78,32 +78,31 @@ func (s *store) AddForeign(channel string, id stream.ID) error {
 	return err
 }
 
+// dump answers all keys of a channel and what they hold, in turn.
+var dump = redis.NewScript(`
+local all = {}
+for _, pattern in ipairs(ARGV) do
+  for _, key in ipairs(redis.call('KEYS', pattern)) do
+    table.insert(all, key)
+    table.insert(all, redis.call('DUMP', key))
+  end
+end
+return all`)
+
 func (s *store) Save(channel string) (restore func() error, err error) {
 	ctx := context.Background()
-	type saved struct{ key, value string }
-	var all []saved
-	keys, err := s.find(s.all(channel)...)
-	if err != nil {
-		return nil, err
-	}
-	for _, key := range keys {
-		value, err := s.client.Dump(ctx, key).Result()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, saved{key, value})
-	}
+	all, err := dump.Run(ctx, s.client, nil, s.all(channel)...).StringSlice()
 	return func() error {
 		if err := s.Wipe(channel); err != nil {
 			return err
 		}
-		for _, k := range all {
-			if err := s.client.Restore(ctx, k.key, 0, k.value).Err(); err != nil {
-				return err
-			}
+		p := s.client.Pipeline()
+		for i := 0; i+1 < len(all); i += 2 {
+			p.Restore(ctx, all[i], 0, all[i+1])
 		}
-		return nil
-	}, nil
+		_, err := p.Exec(ctx)
+		return err
+	}, err
 }
 
 func (s *store) key(kind, channel string) string {
@@ -112,31 +111,21 @@ func (s *store) key(kind, channel string) string {
 }
 
 // all are patterns of a channel's keys; no other channel's match.
-func (s *store) all(channel string) []string {
-	return []string{s.key("c", channel), s.key("m", channel), s.key("k", channel) + ",*"}
+func (s *store) all(channel string) []any {
+	return []any{s.key("c", channel), s.key("m", channel), s.key("k", channel) + ",*"}
 }
 
-func (s *store) find(patterns ...string) (keys []string, err error) {
-	for _, p := range patterns {
-		found := []string{p}
-		if strings.HasSuffix(p, "*") {
-			if found, err = s.client.Keys(context.Background(), p).Result(); err != nil {
-				return nil, err
-			}
-		} else if n, err := s.client.Exists(context.Background(), p).Result(); err != nil || n == 0 {
-			found = nil
-		}
-		keys = append(keys, found...)
-	}
-	return keys, nil
-}
+// drop deletes all keys that match.
+var drop = redis.NewScript(`
+for _, pattern in ipairs(ARGV) do
+  for _, key in ipairs(redis.call('KEYS', pattern)) do redis.call('DEL', key) end
+end`)
 
-func (s *store) drop(patterns ...string) error {
-	keys, err := s.find(patterns...)
-	if err != nil || len(keys) == 0 {
+func (s *store) drop(patterns ...any) error {
+	if err := drop.Run(context.Background(), s.client, nil, patterns...).Err(); err != redis.Nil {
 		return err
 	}
-	return s.client.Del(context.Background(), keys...).Err()
+	return nil
 }
 
 func (s *store) do(args ...any) error {
