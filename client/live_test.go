@@ -17,8 +17,8 @@ import (
 	"rejoin/stream"
 )
 
-// transports are those that servers of this version have.
-var transports = []client.Transport{client.SSE}
+// transports are all there are.
+var transports = []client.Transport{client.SSE, client.LongPoll, client.WebSocket}
 
 // account is what a reader has of channels whose messages are numbered from 1.
 type account struct {
