@@ -83,7 +83,7 @@ func New(o Options) *API {
 		o.BodyTimeout = 10 * time.Second
 	}
 	if o.BatchBytes <= 0 {
-		o.BatchBytes = defaultBatchBytes
+		o.BatchBytes = DefaultBatchBytes
 	}
 	a := &API{
 		o:       o,

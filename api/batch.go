@@ -17,9 +17,8 @@ import (
 const (
 	// maxBatch is the most messages of one call.
 	maxBatch = 1000
-	// defaultBatchBytes bounds the body of one call and, together, the payloads
-	// it asks for.
-	defaultBatchBytes = 8 << 20
+	// DefaultBatchBytes is the default of Options.BatchBytes.
+	DefaultBatchBytes = 8 << 20
 )
 
 // publishMany appends many messages, or one on many channels, and answers what

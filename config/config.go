@@ -93,9 +93,11 @@ type Drain struct {
 
 // Limits bound what one client may ask for.
 type Limits struct {
-	Payload               Size `koanf:"payload" min:"1B" max:"64MiB" help:"largest message"`
-	ChannelsPerConnection int  `koanf:"channels_per_connection" min:"1" max:"10000" help:"channels one connection may read"`
-	HeaderBytes           Size `koanf:"header_bytes" min:"4KiB" max:"16MiB" help:"largest request head, the query included"`
+	Payload               Size          `koanf:"payload" min:"1B" max:"64MiB" help:"largest message"`
+	Connections           int           `koanf:"connections" min:"0" max:"10000000" help:"readers at a time; 0: what file descriptors allow"`
+	ConnectionAge         time.Duration `koanf:"connection_age" min:"0s" max:"8760h" help:"age at which a reader is told to move, ±20%; 0s: never"`
+	ChannelsPerConnection int           `koanf:"channels_per_connection" min:"1" max:"10000" help:"channels one connection may read"`
+	HeaderBytes           Size          `koanf:"header_bytes" min:"4KiB" max:"16MiB" help:"largest request head, the query included"`
 }
 
 // CORS says which web pages of other origins may use the API.

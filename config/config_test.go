@@ -72,6 +72,8 @@ var samples = []struct {
 	{"retry.max", "1m", time.Minute},
 	{"drain.window", "30s", 30 * time.Second},
 	{"limits.payload", "64 kb", Size(64000)},
+	{"limits.connections", "5000", 5000},
+	{"limits.connection_age", "90m", 90 * time.Minute},
 	{"limits.channels_per_connection", "500", 500},
 	{"limits.header_bytes", "131072", 128 * KiB},
 	{"cors.origins", "https://a.example, http://localhost:3000", []string{"https://a.example", "http://localhost:3000"}},

@@ -42,8 +42,6 @@ func TestErrors(t *testing.T) {
 		{file("auth: {keys: [{name: a}]}\n"), "FILE:1: auth.keys: is not built yet: take it out"},
 		{file("auth: {jwt: {secret: a}}\n"), "FILE:1: auth.jwt.secret: is not built yet: take it out"},
 		{file("auth.anonymous: {read: ['**']}\n"), "FILE:1: auth.anonymous.read: is not built yet: take it out"},
-		{file("limits.connections: 5\n"), "FILE:1: limits.connections: is not built yet: take it out"},
-		{env("REJOIN_LIMITS_CONNECTION_AGE=1h"), "REJOIN_LIMITS_CONNECTION_AGE: is not built yet: take it out"},
 		{env("REJOIN_AUTH_JWT_SECRET_FILE=x"), "REJOIN_AUTH_JWT_SECRET_FILE: is not built yet: take it out"},
 		{file("channels:\n  - match: a\n    conflate: 1s\n"), "FILE:3: channels[0].conflate: is not built yet: take it out"},
 		{file("conflate: 1s\n"), "FILE:1: conflate: is not built yet: take it out"},
@@ -70,6 +68,8 @@ func TestErrors(t *testing.T) {
 		{args("--redis-partitions=1025"), "--redis-partitions: redis.partitions: 1025 is out of bounds: want 1 to 1024"},
 		{args("--redis-timeout=0s"), "--redis-timeout: redis.timeout: 0s is out of bounds: want 10ms to 1m"},
 		{args("--drain-window=-1s"), "--drain-window: drain.window: -1s is out of bounds: want 1ms to 1h"},
+		{args("--limits-connections=-1"), "--limits-connections: limits.connections: -1 is out of bounds: want 0 to 10000000"},
+		{args("--limits-connection-age=-1s"), "--limits-connection-age: limits.connection_age: -1s is out of bounds: want 0s to 8760h"},
 		{args("--limits-payload=0"), "--limits-payload: limits.payload: 0B is out of bounds: want 1B to 64MiB"},
 		{args("--retention-max-messages=0"), "--retention-max-messages: retention.max_messages: 0 is out of bounds: want 1 to 10000000"},
 		{args("--log-level=loud"), `--log-level: log.level: "loud" is not one of debug, info, warn, error`},
@@ -154,13 +154,12 @@ func aliases(width int) string {
 // Holds G74.
 func TestFlagErrors(t *testing.T) {
 	for arg, want := range map[string]string{
-		"--redis-uri=x":         "--redis-uri: unknown flag: did you mean --redis-url?",
-		"--retention-max-mess":  "--retention-max-mess: unknown flag: did you mean --retention-max-messages?",
-		"--colour-of-the-sky":   "--colour-of-the-sky: unknown flag",
-		"--tls-cert=x":          "--tls-cert: is not built yet: take it out",
-		"--limits-connections=": "--limits-connections: is not built yet: take it out",
-		"--listen":              "flag needs an argument: --listen",
-		"-x":                    "unknown shorthand flag: 'x' in -x",
+		"--redis-uri=x":        "--redis-uri: unknown flag: did you mean --redis-url?",
+		"--retention-max-mess": "--retention-max-mess: unknown flag: did you mean --retention-max-messages?",
+		"--colour-of-the-sky":  "--colour-of-the-sky: unknown flag",
+		"--tls-cert=x":         "--tls-cert: is not built yet: take it out",
+		"--listen":             "flag needs an argument: --listen",
+		"-x":                   "unknown shorthand flag: 'x' in -x",
 	} {
 		flags := pflag.NewFlagSet("rejoin", pflag.ContinueOnError)
 		AddFlags(flags)

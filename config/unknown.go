@@ -8,7 +8,6 @@ import (
 // until they do something.
 var notBuilt = []string{
 	"auth.keys", "auth.jwt", "auth.anonymous",
-	"limits.connections", "limits.connection_age",
 	"tls",
 	"conflate", // of a rule of channels
 }

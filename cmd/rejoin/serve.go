@@ -99,6 +99,8 @@ type server struct {
 	logger zerolog.Logger
 	log    stream.Log
 	broker *delivery.Broker
+	api    *api.API
+	files  uint64      // file descriptors this process may have; 0: not known
 	ready  atomic.Bool // takes connections: false while starting and draining
 	public listener
 	admin  listener
@@ -114,7 +116,7 @@ type listener struct {
 // newServer opens the sockets and the log and begins to serve. On an error
 // nothing is left open.
 func newServer(ctx context.Context, c *config.Config, r *rules, logger zerolog.Logger) (_ *server, err error) {
-	s := &server{c: c, logger: logger, failed: make(chan error, 2)}
+	s := &server{c: c, logger: logger, files: raiseFiles(), failed: make(chan error, 2)}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -131,21 +133,26 @@ func newServer(ctx context.Context, c *config.Config, r *rules, logger zerolog.L
 		return nil, err
 	}
 	s.broker = delivery.New(s.log, delivery.Options{
-		Retention: r.retention,
-		Meter:     metrics,
-		Log:       s.tellOfLog(),
+		Retention:  r.retention,
+		MoveAge:    c.Limits.ConnectionAge,
+		MoveWithin: c.Drain.Window,
+		Meter:      metrics,
+		Log:        s.tellOfLog(),
 	})
-	handlers := api.New(api.Options{
+	s.api = api.New(api.Options{
 		Log: s.log, Broker: s.broker, Metrics: metrics, Logger: logger, Ready: s.ready.Load,
 		PayloadLimit: r.payload,
-		Rewind:       r.rewind,
-		MaxChannels:  c.Limits.ChannelsPerConnection,
-		Origins:      c.CORS.Origins,
-		RetryMin:     c.Retry.Min,
-		RetryMax:     c.Retry.Max,
+		// Of the largest messages at least two.
+		BatchBytes:     max(api.DefaultBatchBytes, 2*int(c.LargestPayload())),
+		MaxConnections: s.maxConnections(),
+		Rewind:         r.rewind,
+		MaxChannels:    c.Limits.ChannelsPerConnection,
+		Origins:        c.CORS.Origins,
+		RetryMin:       c.Retry.Min,
+		RetryMax:       c.Retry.Max,
 	})
-	s.serve(&s.public, handlers.Public)
-	s.serve(&s.admin, handlers.Admin)
+	s.serve(&s.public, s.api.Public)
+	s.serve(&s.admin, s.api.Admin)
 	s.ready.Store(true)
 	return s, nil
 }
@@ -202,10 +209,14 @@ func (s *server) announce() {
 	} else {
 		s.logger.Info().Msg("no auth: everyone on this machine may read and publish")
 	}
+	s.logger.Info().Int("readers", s.maxConnections()).Uint64("file_descriptors", s.files).Msg("readers served at a time: limits.connections")
 	s.logger.Info().Str("version", readBuild().Version).
 		Str("listen", "http://"+s.public.socket.Addr().String()).
 		Str("admin", "http://"+s.admin.socket.Addr().String()).Msg("serving")
 }
+
+// maxConnections is how many readers are served at a time.
+func (s *server) maxConnections() int { return maxConnections(s.c.Limits.Connections, s.files) }
 
 // stop ends the server in order. Clients still reach it until the last reader
 // was sent away: whoever comes now is told to go too, and publishing goes on.
@@ -236,6 +247,9 @@ func (s *server) close() {
 	}
 	if s.broker != nil {
 		s.broker.Close()
+	}
+	if s.api != nil {
+		s.api.Wait()
 	}
 	if s.log != nil {
 		_ = s.log.Close()
