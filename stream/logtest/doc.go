@@ -13,8 +13,11 @@
 //	store.go    what an engine's tests provide
 //	run.go      Run and its list of checks; the small helpers they share
 //	check_*.go  the checks, by subject
-//	model.go    the model: what is true of a channel and of each reader
+//	campaign.go Model: many sequences, their seeds, replay
+//	sequence.go one random sequence of steps, and how it is made shorter
+//	model.go    the model of a channel, its servers and readers; what is left
+//	state.go    what the store should hold, and what was lost of it
+//	publish.go  an append, held to the rule of the append
 //	reader.go   a reader, as a server serves it, and what it is owed
-//	sequence.go random sequences, their seeds, replay and shrinking
 //	mutant.go   mutants of the append and of the rule of resume
 package logtest

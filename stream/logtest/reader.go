@@ -121,6 +121,9 @@ func (r *reader) follow(limit int, live bool) (events []event, err error) {
 	for reads := range maxReads {
 		l := m.logs[reads%len(m.logs)]
 		q := stream.Query{Channel: m.channel, After: r.cursor, Limit: limit}
+		if limit == 5 { // bounded by bytes alone: two at a time
+			q.Limit, q.MaxBytes = 100, stream.EntryOverhead+2
+		}
 		if live && r.cursor != stream.Earliest {
 			q.Follow = true
 			p, err := l.Read(m.ctx, q)
@@ -201,7 +204,10 @@ func (r *reader) check(start *reader, events []event) error {
 		if e.gap != nil {
 			told = true
 			missed += e.gap.Missed
+			m.counts.trimmed++
 			if e.gap.Reason == stream.Reset {
+				m.counts.trimmed--
+				m.counts.reset++
 				newest = -1
 				clear(r.had) // from here on it begins anew
 			}
@@ -222,6 +228,9 @@ func (r *reader) check(start *reader, events []event) error {
 	survived := start.at == atFirst || m.state.holed && start.at == atNothing ||
 		slices.ContainsFunc(m.state.chain, func(msg message) bool { return msg.number == start.at })
 	confused := m.twice[start.cursor]
+	if confused {
+		m.counts.twice++
+	}
 	gone := 0
 	r.pending = nil
 	owed := start.pending
@@ -247,8 +256,8 @@ func (r *reader) check(start *reader, events []event) error {
 		case resetTold(events) || told && !survived || coveredBy(events, n, start.at) || confused:
 		case l == open && survived:
 			r.pending = append(r.pending, n)
-		case l == silent && survived: // what is left
-		case l == restarted && start.at == atFirst: // what is left, too
+		case l == silent && survived, l == restarted && start.at == atFirst:
+			m.counts.silent++ // what is left
 		default:
 			return fmt.Errorf("not told that message %d is gone", n)
 		}

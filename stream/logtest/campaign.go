@@ -44,11 +44,11 @@ func Model(t *testing.T, new New) {
 		}
 		sequences = 1
 	}
-	steps, err := runModel(t.Context(), new, campaign{rule: theRule, seed: seed, sequences: sequences, shrinks: 400})
+	seen, err := runModel(t.Context(), new, campaign{rule: theRule, seed: seed, sequences: sequences, shrinks: 400})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d sequences from seed %d, %d steps", sequences, seed, steps)
+	t.Logf("%d sequences from seed %d: %v", sequences, seed, seen)
 }
 
 // campaign is what to run: the sequences of seed, seed+1 … until one fails.
@@ -59,22 +59,21 @@ type campaign struct {
 	shrinks   int // how often a failing one may be tried again, to make it short
 }
 
-// runModel runs a campaign in a store of its own; it returns how many steps that
-// was.
-func runModel(ctx context.Context, new New, c campaign) (int64, error) {
+// runModel runs a campaign in a store of its own; it returns what it saw.
+func runModel(ctx context.Context, new New, c campaign) (seen counts, err error) {
 	s, err := new(Options{Retention: modelRetention})
 	if err != nil {
-		return 0, err
+		return seen, err
 	}
 	workers := 1
 	if s.Faults() != nil {
 		workers = min(2*runtime.GOMAXPROCS(0), c.sequences)
 	}
 	var (
-		next, steps atomic.Int64
-		wg          sync.WaitGroup
-		mu          sync.Mutex
-		failed      error
+		next   atomic.Int64
+		wg     sync.WaitGroup
+		mu     sync.Mutex // guards failed and seen
+		failed error
 	)
 	fail := func(err error) {
 		mu.Lock()
@@ -115,9 +114,11 @@ func runModel(ctx context.Context, new New, c campaign) (int64, error) {
 				}
 				seed := c.seed + uint64(i)
 				ops := sequence(seed, s.Faults() != nil)
-				steps.Add(int64(len(ops)))
 				m, err := run(ops)
 				if err == nil {
+					mu.Lock()
+					seen.add(m.counts)
+					mu.Unlock()
 					continue
 				}
 				ops = shrink(ops, c.shrinks, func(ops []op) bool {
@@ -134,5 +135,5 @@ func runModel(ctx context.Context, new New, c campaign) (int64, error) {
 		})
 	}
 	wg.Wait()
-	return steps.Load(), first(failed, s.Close())
+	return seen, first(failed, s.Close())
 }
