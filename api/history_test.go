@@ -202,3 +202,130 @@ func TestHistoryCursorsResumeStreams(t *testing.T) {
 	until(t, in, "id: ")
 	require.Equal(t, "2", until(t, in, "data: "))
 }
+
+// Downwards: the page just before an id, or the newest, in either order.
+func TestHistoryBackwards(t *testing.T) {
+	w := newWorld(t, Options{})
+	empty := w.history("a", "order=desc")
+	require.Empty(t, empty.Messages)
+	require.Equal(t, "1-0", empty.Cursor)
+	require.False(t, empty.More)
+	var ids []stream.ID
+	for i := range 7 {
+		ids = append(ids, w.publish("a", strconv.Itoa(i)))
+	}
+	id := func(i int) string { return ids[i].String() }
+	for query, want := range map[string]struct {
+		payloads string
+		more     bool
+		cursor   string
+	}{
+		"order=desc":                                                 {"6 5 4 3 2 1 0", false, id(6)},
+		"order=desc&limit=3":                                         {"6 5 4", true, id(6)},
+		"order=asc&limit=3":                                          {"0 1 2", true, id(2)},
+		"order=desc&limit=7":                                         {"6 5 4 3 2 1 0", false, id(6)},
+		"limit=3&before=" + id(4):                                    {"1 2 3", true, id(3)},
+		"limit=3&order=asc&before=" + id(4):                          {"1 2 3", true, id(3)},
+		"limit=3&order=desc&before=" + id(4):                         {"3 2 1", true, id(3)},
+		"limit=3&order=desc&before=" + id(1):                         {"0", false, id(0)},
+		"limit=3&before=" + id(0):                                    {"", false, "0-0"},
+		"before=" + stream.MaxID.String():                            {"0 1 2 3 4 5 6", false, id(6)},
+		"order=desc&after=" + id(3):                                  {"6 5 4", false, id(6)},
+		"order=desc&limit=3&after=" + id(3):                          {"6 5 4", false, id(6)},
+		"order=desc&limit=2&after=" + id(3):                          {"6 5", true, id(6)},
+		"order=desc&after=" + id(6):                                  {"", false, id(6)},
+		"order=desc&after=1-0":                                       {"6 5 4 3 2 1 0", false, id(6)},
+		"order=desc&after=earliest&limit=1":                          {"6", true, id(6)},
+		"after=" + id(1) + "&before=" + id(5):                        {"2 3 4", false, id(4)},
+		"after=" + id(1) + "&limit=2&before=" + id(5):                {"3 4", true, id(4)},
+		"after=" + id(4) + "&before=" + id(5):                        {"", false, id(4)},
+		"order=desc&since=1h":                                        {"6 5 4 3 2 1 0", false, id(6)},
+		"order=desc&since=" + strconv.FormatInt(1<<42, 10):           {"", false, id(6)},
+		"before=" + id(2) + "&since=" + strconv.FormatInt(1<<42, 10): {"", false, "0-0"},
+	} {
+		p := w.history("a", query)
+		require.Equal(t, want.payloads, p.payloads(), query)
+		require.Equal(t, want.more, p.More, query)
+		require.Equal(t, want.cursor, p.Cursor, query)
+		require.Nil(t, p.Gap, query)
+		if p.Cursor != "0-0" {
+			require.Nil(t, w.history("a", "after="+p.Cursor).Gap, "a cursor is good: %s", query)
+		}
+	}
+	// Backwards through all of it, as far as it goes.
+	var all []string
+	query := "order=desc&limit=2"
+	for {
+		p := w.history("a", query)
+		for _, m := range p.Messages {
+			all = append(all, m.Payload)
+		}
+		if !p.More {
+			break
+		}
+		query = "order=desc&limit=2&before=" + p.Messages[len(p.Messages)-1].ID
+	}
+	require.Equal(t, "6 5 4 3 2 1 0", strings.Join(all, " "))
+}
+
+func TestHistoryBackwardsTellsGaps(t *testing.T) {
+	log := memlog.New(memlog.Options{Retention: func(string) stream.Retention { return stream.Retention{MaxMessages: 3} }})
+	w := newWorldOn(t, log, Options{})
+	var ids []stream.ID
+	for i := range 6 {
+		ids = append(ids, w.publish("a", strconv.Itoa(i)))
+	}
+	p := w.history("a", "order=desc&limit=2&after="+ids[0].String())
+	require.Equal(t, "5 4", p.payloads())
+	require.True(t, p.More)
+	require.Equal(t, "trimmed", p.Gap.Reason)
+	require.Equal(t, uint64(2), *p.Gap.Missed)
+	require.Equal(t, ids[3].String(), *p.Gap.Next)
+	require.Nil(t, w.history("a", "order=desc&after="+ids[2].String()).Gap)
+	foreign := stream.ID{MS: ids[4].MS + 1000, N: 99}
+	p = w.history("a", "order=desc&after="+foreign.String())
+	require.Equal(t, "5 4 3", p.payloads())
+	require.Equal(t, "reset", p.Gap.Reason)
+	require.NoError(t, w.log.Delete(t.Context(), "a"))
+	p = w.history("a", "order=desc&after="+ids[3].String())
+	require.Empty(t, p.Messages)
+	require.Equal(t, uint64(2), *p.Gap.Missed)
+	require.Equal(t, ids[5].String(), p.Cursor)
+	p = w.history("a", "order=desc&after="+foreign.String())
+	require.Equal(t, "reset", p.Gap.Reason)
+	require.Equal(t, ids[5].String(), p.Cursor)
+}
+
+// A page backwards is bounded, too; what is left out is its oldest.
+func TestHistoryBackwardsBytes(t *testing.T) {
+	w := newWorld(t, Options{})
+	for i := range 5 {
+		w.publish("a", strconv.Itoa(i)+strings.Repeat("\x01", 60<<10)) // six bytes each in JSON
+	}
+	for query, want := range map[string]string{"order=desc": "43", "before=" + stream.MaxID.String(): "34"} {
+		require.LessOrEqual(t, len(w.do("GET", "/v1/channels/a/messages?"+query, "").body), 1<<20)
+		p := w.history("a", query)
+		got := ""
+		for _, m := range p.Messages {
+			got += m.Payload[:1]
+		}
+		require.Equal(t, want, got)
+		require.True(t, p.More)
+	}
+}
+
+// The end is no message: the newest one stands before it.
+func TestHistoryBackwardsFromAnEnd(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.publish("a", "1")
+	w.publish("a", "2")
+	end, err := w.log.Append(t.Context(), stream.Message{Channel: "a", End: stream.EndAlone})
+	require.NoError(t, err)
+	p := w.history("a", "order=desc&limit=1")
+	require.Equal(t, "2", p.payloads())
+	require.True(t, p.More)
+	require.Equal(t, end.ID.String(), p.Cursor)
+	p = w.history("a", "order=desc&limit=2")
+	require.Equal(t, "2 1", p.payloads())
+	require.False(t, p.More)
+}

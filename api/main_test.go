@@ -41,8 +41,10 @@ type hookedLog struct {
 
 	mu      sync.Mutex // guards the following
 	onWrite func(stream.Message) error
+	onMany  func(context.Context, []stream.Message) []stream.Result
 	onRead  func(stream.Query) (stream.Page, error)
-	writes  int
+	onOther error // of what neither appends nor reads
+	writes  int   // messages
 }
 
 func (l *hookedLog) Append(ctx context.Context, m stream.Message) (stream.Appended, error) {
@@ -58,6 +60,17 @@ func (l *hookedLog) Append(ctx context.Context, m stream.Message) (stream.Append
 	return l.Log.Append(ctx, m)
 }
 
+func (l *hookedLog) AppendAll(ctx context.Context, ms []stream.Message) []stream.Result {
+	l.mu.Lock()
+	l.writes += len(ms)
+	hook := l.onMany
+	l.mu.Unlock()
+	if hook != nil {
+		return hook(ctx, ms)
+	}
+	return l.Log.AppendAll(ctx, ms)
+}
+
 func (l *hookedLog) Read(ctx context.Context, q stream.Query) (stream.Page, error) {
 	l.mu.Lock()
 	hook := l.onRead
@@ -66,6 +79,33 @@ func (l *hookedLog) Read(ctx context.Context, q stream.Query) (stream.Page, erro
 		return hook(q)
 	}
 	return l.Log.Read(ctx, q)
+}
+
+func (l *hookedLog) other() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.onOther
+}
+
+func (l *hookedLog) Bounds(ctx context.Context, channel string) (stream.Bounds, error) {
+	if err := l.other(); err != nil {
+		return stream.Bounds{}, err
+	}
+	return l.Log.Bounds(ctx, channel)
+}
+
+func (l *hookedLog) Delete(ctx context.Context, channel string) error {
+	if err := l.other(); err != nil {
+		return err
+	}
+	return l.Log.Delete(ctx, channel)
+}
+
+func (l *hookedLog) Channels(ctx context.Context, q stream.ChannelQuery) (stream.ChannelPage, error) {
+	if err := l.other(); err != nil {
+		return stream.ChannelPage{}, err
+	}
+	return l.Log.Channels(ctx, q)
 }
 
 // failWrites makes every append fail with err; nil ends that.
@@ -112,6 +152,7 @@ func newWorldOn(t *testing.T, log *memlog.Log, o Options) *world {
 		w.http.CloseIdleConnections()
 		w.broker.Close() // ends the streams, for which Close waits
 		public.Close()
+		w.api.Wait()
 		admin.Close()
 		require.NoError(t, log.Close())
 	})
