@@ -62,8 +62,8 @@ type OutletOptions struct {
 	// within another heartbeat. Nil: they do not.
 	Unanswered func()
 	// Receive takes what the client sends, Buffered first, which came with the
-	// handshake. It returns false when the client has said its last word. Nil: it
-	// is read and thrown away.
+	// handshake. It returns false when the client has said its last word. It may
+	// block. Nil: the client has nothing to say.
 	Receive  func([]byte) bool
 	Buffered []byte
 	// Closed is called once, when the connection has been closed.
@@ -81,6 +81,8 @@ type Outlet struct {
 	pump  *pump
 	group *group
 	key   *tail
+	ear   *ear // which hears whether the client is gone; nil: receive does
+	slot  int32
 
 	queued  atomic.Bool // in the pump's queue
 	waiting atomic.Bool // a waiter owns it
@@ -127,7 +129,11 @@ func (b *Broker) Attach(conn *net.TCPConn, sub *Subscription, o OutletOptions, a
 	if attached != nil {
 		attached(out)
 	}
-	b.pumps.wg.Go(out.receive)
+	if o.Receive == nil && b.pumps.ear.listen(out) {
+		out.ear = b.pumps.ear
+	} else {
+		b.pumps.wg.Go(out.receive)
+	}
 	sub.outlet.Store(out)
 	b.mu.Unlock()
 	out.Poke()
@@ -259,12 +265,11 @@ func (o *Outlet) push(b []byte) bool {
 
 // part closes the connection behind its last byte.
 func (o *Outlet) part() {
-	switch {
-	case o.parting == CloseNow,
-		o.conn.SetReadDeadline(time.Now().Add(lingerFor)) != nil,
-		o.parting == HalfClose && o.conn.CloseWrite() != nil:
+	if o.parting == CloseNow || o.parting == HalfClose && o.conn.CloseWrite() != nil {
 		o.shut()
+		return
 	}
+	time.AfterFunc(lingerFor, o.shut)
 }
 
 // receive reads what the client sends until it is gone, or has said its last
@@ -312,6 +317,9 @@ func (o *Outlet) sweep(now time.Time) {
 func (o *Outlet) shut() {
 	if o.closed.Swap(true) {
 		return
+	}
+	if o.ear != nil {
+		o.ear.forget(o)
 	}
 	o.conn.Close()
 	o.sub.Close()

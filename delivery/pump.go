@@ -49,6 +49,7 @@ type writing struct {
 // pumps is all pumps of a broker.
 type pumps struct {
 	all  []*pump
+	ear  *ear
 	stop chan struct{}
 	once sync.Once // start
 	end  sync.Once // close(stop)
@@ -64,6 +65,9 @@ func (ps *pumps) start(b *Broker) {
 		ps.wg.Go(func() { p.run(ps.stop) })
 	}
 	ps.wg.Go(func() { b.sweepOutlets(ps.stop) })
+	if ps.ear = newEar(); ps.ear != nil {
+		ps.wg.Go(ps.ear.run)
+	}
 }
 
 // close ends the pumps once every connection is shut.
@@ -71,7 +75,10 @@ func (ps *pumps) close(open []*Outlet) {
 	for _, o := range open {
 		o.shut()
 	}
-	ps.end.Do(func() { close(ps.stop) })
+	ps.end.Do(func() {
+		close(ps.stop)
+		ps.ear.close()
+	})
 	ps.wg.Wait()
 }
 
