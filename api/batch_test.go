@@ -49,6 +49,7 @@ func errorCodes(results []result) (all []string) {
 }
 
 // Many messages are answered in their order, and read as they were written.
+// Holds G80.
 func TestPublishMany(t *testing.T) {
 	w := newWorld(t, Options{})
 	results := w.many(`{"messages":[
@@ -78,6 +79,7 @@ func TestPublishMany(t *testing.T) {
 }
 
 // One payload on many channels; the idempotency key holds for each.
+// Holds G82.
 func TestBroadcast(t *testing.T) {
 	w := newWorld(t, Options{})
 	const body = `{"channels":["a","b","a:c"],"payload":{"x": 1},"event":"e","key":"k","idempotency_key":"i"}`
@@ -98,6 +100,7 @@ func TestBroadcast(t *testing.T) {
 
 // A message that is refused is told by a problem at its place, stops no other,
 // and is not appended.
+// Holds G80.
 func TestOneOfManyIsRefused(t *testing.T) {
 	w := newWorld(t, Options{PayloadLimit: func(channel string) int {
 		if channel == "small" {
@@ -155,6 +158,7 @@ func TestOneOfManyIsRefused(t *testing.T) {
 }
 
 // What cannot be read at all is refused as a whole, and nothing is appended.
+// Holds G83.
 func TestManyAreRefused(t *testing.T) {
 	w := newWorld(t, Options{BatchBytes: 1000})
 	list := func(n int) string {
@@ -202,6 +206,7 @@ func TestManyAreRefused(t *testing.T) {
 }
 
 // Each failure of the log has its own answer, with what can be done about it.
+// Holds G81.
 func TestManyAndTheLogsFailures(t *testing.T) {
 	w := newWorld(t, Options{})
 	kinds := []error{

@@ -13,6 +13,7 @@ import (
 	"rejoin/stream"
 )
 
+// Holds G85.
 func TestEndOfAChannel(t *testing.T) {
 	w := newWorld(t, Options{})
 	last := w.publish("a", "last")
@@ -44,6 +45,7 @@ func TestEndOfAChannel(t *testing.T) {
 	require.Contains(t, poll.body, `"ended":["a"]`)
 }
 
+// Holds G85.
 func TestEndWithAMessage(t *testing.T) {
 	w := newWorld(t, Options{})
 	const path = "/v1/channels/a/messages?end=true"
@@ -63,6 +65,7 @@ func TestEndWithAMessage(t *testing.T) {
 	require.Equal(t, 201, w.do("POST", "/v1/channels/b/messages", "x").StatusCode, "not ended")
 }
 
+// Holds G87.
 func TestOneMessage(t *testing.T) {
 	w := newWorld(t, Options{})
 	a := w.do("POST", "/v1/channels/a:b/messages?event=e&key=k", "hi\n")
@@ -97,6 +100,7 @@ func TestOneMessage(t *testing.T) {
 	w.do("GET", location, "").problem(t, 404, "not_found")
 }
 
+// Holds G89.
 func TestInfo(t *testing.T) {
 	w := newWorld(t, Options{})
 	require.Equal(t, `{"channel":"a:b","first":null,"last":null,"length":0,"subscribers":0}`+"\n", w.do("GET", "/v1/channels/a%3Ab", "").body)
@@ -186,6 +190,7 @@ func (w *world) listed(query string) (all []string, pages int) {
 }
 
 // Channels with readers here, then those with messages; each once.
+// Holds G90.
 func TestListOfChannels(t *testing.T) {
 	w := newWorld(t, Options{})
 	all, _ := w.listed("")

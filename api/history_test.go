@@ -204,6 +204,7 @@ func TestHistoryCursorsResumeStreams(t *testing.T) {
 }
 
 // Downwards: the page just before an id, or the newest, in either order.
+// Holds G88.
 func TestHistoryBackwards(t *testing.T) {
 	w := newWorld(t, Options{})
 	empty := w.history("a", "order=desc")
@@ -268,6 +269,7 @@ func TestHistoryBackwards(t *testing.T) {
 	require.Equal(t, "6 5 4 3 2 1 0", strings.Join(all, " "))
 }
 
+// Holds G88.
 func TestHistoryBackwardsTellsGaps(t *testing.T) {
 	log := memlog.New(memlog.Options{Retention: func(string) stream.Retention { return stream.Retention{MaxMessages: 3} }})
 	w := newWorldOn(t, log, Options{})
@@ -297,6 +299,7 @@ func TestHistoryBackwardsTellsGaps(t *testing.T) {
 }
 
 // A page backwards is bounded, too; what is left out is its oldest.
+// Holds G88.
 func TestHistoryBackwardsBytes(t *testing.T) {
 	w := newWorld(t, Options{})
 	for i := range 5 {

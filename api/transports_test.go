@@ -15,6 +15,7 @@ import (
 )
 
 // A poll takes what the others take, and its errors come in the form it asks for.
+// Holds G94.
 func TestPoll(t *testing.T) {
 	w := newWorld(t, Options{Origins: []string{page1}})
 	first := w.do("GET", "/v1/poll?channel=a:b", "", "Origin", page1)
@@ -113,6 +114,7 @@ func TestWebSocket(t *testing.T) {
 }
 
 // What is no handshake, or none that may be, is told by a problem.
+// Holds G93.
 func TestWebSocketRefused(t *testing.T) {
 	w := newWorld(t, Options{Origins: []string{page1}})
 	a := w.do("GET", "/v1/ws?channel=a", "")
@@ -142,6 +144,7 @@ func TestWebSocketRefused(t *testing.T) {
 
 // A server that has as many readers as it may says so on each transport in a way
 // that its clients come back from, and goes on taking messages in.
+// Holds G91.
 func TestTooManyReaders(t *testing.T) {
 	w := newWorld(t, Options{MaxConnections: 2, Origins: []string{page1}})
 	first, in := w.events("channel=a")
@@ -196,6 +199,7 @@ func TestTooManyReaders(t *testing.T) {
 }
 
 // Over HTTP/2 the refusal is a stream that is reset.
+// Holds G91.
 func TestTooManyReadersHTTP2(t *testing.T) {
 	w := newWorld(t, Options{MaxConnections: 1})
 	_, in := w.events("channel=a")
@@ -217,6 +221,7 @@ func TestTooManyReadersHTTP2(t *testing.T) {
 
 // A browser's page of another origin may not write: not even by requests that
 // need no preflight, and whose answers it cannot read.
+// Holds G93.
 func TestForeignPagesMayNotWrite(t *testing.T) {
 	const foreign = "https://evil.example"
 	for name, c := range map[string]struct {
@@ -269,6 +274,7 @@ func TestForeignPagesMayNotWrite(t *testing.T) {
 }
 
 // A name means the same on every route: it is unescaped exactly once.
+// Holds G2.
 func TestNamesAreUnescapedOnceEverywhere(t *testing.T) {
 	w := newWorld(t, Options{})
 	for _, name := range []string{"a:b", "a+b", "a=b", "~a@b"} {

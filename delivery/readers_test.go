@@ -9,6 +9,7 @@ import (
 	"rejoin/stream/memlog"
 )
 
+// Holds G89.
 func TestReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memlog.New(memlog.Options{})
@@ -44,6 +45,7 @@ func TestReaders(t *testing.T) {
 
 // Every connection is told to move when its time is up, not before and not all
 // at the same moment.
+// Holds G92.
 func TestMoveAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memlog.New(memlog.Options{})

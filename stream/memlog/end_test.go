@@ -87,6 +87,7 @@ func TestEndWithAMessage(t *testing.T) {
 }
 
 // The end outlives the messages, and goes with the counter.
+// Holds G86.
 func TestEndIsKeptAsLongAsTheCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memlog.New(memlog.Options{})

@@ -35,6 +35,7 @@ func kinds(results []stream.Result) (all []error) {
 
 // When the answers to a round are lost, one message of each channel may be in
 // the log, and is; those behind it are not attempted, and not there.
+// Holds G81.
 func TestBatchAnswersLost(t *testing.T) {
 	s := startServer(t)
 	direct := open(t, redislog.Options{URL: s.URL()})
@@ -61,6 +62,7 @@ func TestBatchAnswersLost(t *testing.T) {
 }
 
 // The second round's answers are lost: the first's stand.
+// Holds G81.
 func TestBatchSecondRoundLost(t *testing.T) {
 	s := startServer(t)
 	p, l := through(t, s, redislog.Options{})
@@ -76,6 +78,7 @@ func TestBatchSecondRoundLost(t *testing.T) {
 }
 
 // A log that is away is waited for once, however many messages there are.
+// Holds G84.
 func TestBatchWhileAway(t *testing.T) {
 	s := startServer(t)
 	const timeout = 200 * time.Millisecond
@@ -147,6 +150,7 @@ func TestBatchWrongType(t *testing.T) {
 }
 
 // A small batch costs one round trip for each message of the busiest channel.
+// Holds G84.
 func TestBatchRoundTrips(t *testing.T) {
 	s := startServer(t)
 	m := &meter{}
@@ -186,6 +190,7 @@ func (m *meter) count(op string) int {
 
 // In a cluster each partition has its own pipeline, and the list goes from one
 // master to the next.
+// Holds G90.
 func TestBatchAndListInACluster(t *testing.T) {
 	c := redistest.StartCluster(t, 3)
 	l := open(t, redislog.Options{URL: c.URL()})
