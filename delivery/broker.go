@@ -48,7 +48,7 @@ func New(log stream.Log, o Options) *Broker {
 		o.Log = func(string, int, error) {}
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	b := &Broker{log: log, o: o, stop: stop, subs: map[*Subscription]struct{}{}, pumps: pumps{stop: make(chan struct{})}}
+	b := &Broker{log: log, o: o, stop: stop, subs: map[*Subscription]struct{}{}, pumps: pumps{ear: newEar(), stop: make(chan struct{})}}
 	for i := range log.Parts() {
 		b.parts = append(b.parts, newPart(b, i))
 	}

@@ -81,8 +81,9 @@ type Outlet struct {
 	pump  *pump
 	group *group
 	key   *tail
-	ear   *ear // which hears whether the client is gone; nil: receive does
-	slot  int32
+
+	slot, turn int32 // in the ear
+	deaf       bool  // the client has said its last word; the reader's own
 
 	queued  atomic.Bool // in the pump's queue
 	waiting atomic.Bool // a waiter owns it
@@ -95,10 +96,10 @@ type Outlet struct {
 
 // Attach gives a connection to a pump and returns at once. The pump writes what
 // the subscription has, and closes both when either ends. It reports whether
-// there is a pump for this system; if not, nothing was done. attached, if not
+// there is a pump ([Broker.CanPump]); if not, nothing was done. attached, if not
 // nil, is given the outlet before anything is written or read.
 func (b *Broker) Attach(conn *net.TCPConn, sub *Subscription, o OutletOptions, attached func(*Outlet)) bool {
-	if !CanPump {
+	if !b.CanPump() {
 		return false
 	}
 	raw, err := conn.SyscallConn()
@@ -129,12 +130,9 @@ func (b *Broker) Attach(conn *net.TCPConn, sub *Subscription, o OutletOptions, a
 	if attached != nil {
 		attached(out)
 	}
-	if o.Receive == nil && b.pumps.ear.listen(out) {
-		out.ear = b.pumps.ear
-	} else {
-		b.pumps.wg.Go(out.receive)
-	}
+	b.pumps.ear.enter(out)
 	sub.outlet.Store(out)
+	b.pumps.wg.Go(out.begin)
 	b.mu.Unlock()
 	out.Poke()
 	return true
@@ -272,26 +270,21 @@ func (o *Outlet) part() {
 	time.AfterFunc(lingerFor, o.shut)
 }
 
-// receive reads what the client sends until it is gone, or has said its last
-// word and been answered.
-func (o *Outlet) receive() {
-	defer o.shut()
-	var buf [512]byte
-	data := o.o.Buffered
-	o.o.Buffered = nil
-	receive := o.o.Receive
-	for {
-		if len(data) > 0 {
-			o.asked.Store(0)
-			if receive != nil && !receive(data) {
-				receive = nil
-			}
-		}
-		n, err := o.conn.Read(buf[:])
-		if err != nil {
-			return
-		}
-		data = buf[:n]
+// begin takes what the client sent so far, and has the ear hear the rest.
+func (o *Outlet) begin() {
+	if data := o.o.Buffered; len(data) > 0 {
+		o.o.Buffered = nil
+		o.receive(data)
+	}
+	var buf [256]byte
+	o.hear(o.sub.b.pumps.ear, buf[:], epollAdd)
+}
+
+// receive takes what the client sent.
+func (o *Outlet) receive(data []byte) {
+	o.asked.Store(0)
+	if o.o.Receive != nil && !o.deaf {
+		o.deaf = !o.o.Receive(data)
 	}
 }
 
@@ -318,9 +311,7 @@ func (o *Outlet) shut() {
 	if o.closed.Swap(true) {
 		return
 	}
-	if o.ear != nil {
-		o.ear.forget(o)
-	}
+	o.sub.b.pumps.ear.forget(o)
 	o.conn.Close()
 	o.sub.Close()
 	o.pump.leave(o)

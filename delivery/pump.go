@@ -65,21 +65,27 @@ func (ps *pumps) start(b *Broker) {
 		ps.wg.Go(func() { p.run(ps.stop) })
 	}
 	ps.wg.Go(func() { b.sweepOutlets(ps.stop) })
-	if ps.ear = newEar(); ps.ear != nil {
-		ps.wg.Go(ps.ear.run)
-	}
+	ps.wg.Go(func() { ps.ear.run(&ps.wg) })
 }
+
+// CanPump reports whether connections can be given to a pump: on Linux, unless
+// it has no descriptors left. Else each is served by its handler.
+func (b *Broker) CanPump() bool { return b.pumps.ear != nil }
 
 // close ends the pumps once every connection is shut.
 func (ps *pumps) close(open []*Outlet) {
 	for _, o := range open {
 		o.shut()
 	}
+	if ps.ear == nil {
+		return
+	}
 	ps.end.Do(func() {
 		close(ps.stop)
+		ps.ear.stop()
+		ps.wg.Wait()
 		ps.ear.close()
 	})
-	ps.wg.Wait()
 }
 
 // least is the pump with the fewest connections.

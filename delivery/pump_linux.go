@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CanPump: this system has what a pump needs ([Broker.Attach]).
-const CanPump = true
+const epollAdd = unix.EPOLL_CTL_ADD
 
 // writePieces writes as much as the socket takes without blocking: write(2) for
 // one piece, writev(2) for more. n < the total without an error: it is full.

@@ -14,10 +14,10 @@ import (
 // server and written to by a pump: plain TCP under HTTP/1.1, on a system that
 // has pumps. All others are served by their handler's goroutine; frames, resume
 // and told things are the same code.
-func pumpable(r *http.Request) bool {
+func (h *Handler) pumpable(r *http.Request) bool {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	_, tcp := addr.(*net.TCPAddr)
-	return tcp && delivery.CanPump && r.TLS == nil && r.ProtoMajor == 1 && r.ProtoMinor == 1
+	return tcp && h.o.Broker.CanPump() && r.TLS == nil && r.ProtoMajor == 1 && r.ProtoMinor == 1
 }
 
 // pump answers the request and gives its connection to a pump.

@@ -12,7 +12,7 @@ import (
 // pump gives a connection to one of the broker's pumps. It reports whether there
 // is one for this system; if not, nothing was done.
 func (h *Handler) pump(conn *net.TCPConn, early []byte, heartbeat time.Duration, s *session) bool {
-	if !delivery.CanPump {
+	if !h.o.Broker.CanPump() {
 		return false
 	}
 	h.conns.Add(1)
