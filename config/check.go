@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -19,6 +21,9 @@ var checks = map[string]func(string) error{
 	"prefix":  checkPrefix,
 	"origins": checkOrigin,
 	"match":   checkMatch,
+	"name":    checkName,
+	"sha256":  checkSHA256,
+	"url":     checkURL,
 }
 
 // check judges a value by the tags of its setting.
@@ -32,8 +37,12 @@ func (s *Setting) check(v any) error {
 			return errors.New("holds a line break or another control character")
 		}
 	}
-	if words := strings.Fields(s.tag.Get("oneof")); len(words) > 0 && !slices.Contains(words, texts[0]) {
-		return fmt.Errorf("%q is not one of %s", texts[0], strings.Join(words, ", "))
+	if words := strings.Fields(s.tag.Get("oneof")); len(words) > 0 {
+		for _, text := range texts {
+			if !slices.Contains(words, text) {
+				return fmt.Errorf("%q is not one of %s", text, strings.Join(words, ", "))
+			}
+		}
 	}
 	if f := checks[s.tag.Get("check")]; f != nil {
 		for _, text := range texts {
@@ -106,6 +115,33 @@ func checkMatch(text string) error {
 	return nil
 }
 
+func checkName(text string) error {
+	if text == "" {
+		return errors.New("is missing: say whose key it is")
+	}
+	return nil
+}
+
+// checkSHA256 does not repeat the text: it may be the key itself.
+func checkSHA256(text string) error {
+	switch sum, err := hex.DecodeString(text); {
+	case text == "":
+		return errors.New("is missing: printf %s \"$KEY\" | sha256sum prints it")
+	case err != nil || len(sum) != sha256.Size:
+		return errors.New("want the 64 hex digits that printf %s \"$KEY\" | sha256sum prints, not the key itself")
+	}
+	return nil
+}
+
+// checkURL does not repeat the text: it may hold a password.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if text != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
+		return errors.New("want an address that begins with https://")
+	}
+	return nil
+}
+
 // checkTogether judges settings beside each other.
 func (c *Config) checkTogether() error {
 	if c.Retry.Min > c.Retry.Max {
@@ -118,11 +154,55 @@ func (c *Config) checkTogether() error {
 		return c.beside("memory.bytes", fmt.Sprintf("%s does not hold one message of the largest size allowed, %s",
 			c.Memory.Bytes, c.LargestPayload()), "limits.payload")
 	}
-	for _, l := range []struct{ setting, address string }{{"listen", c.Listen}, {"admin.listen", c.Admin.Listen}} {
-		if !c.Auth.Insecure && !Loopback(l.address) {
-			return c.Fault(l.setting, l.address+" can be reached from other machines, and there is no auth yet: "+
-				"listen on 127.0.0.1, or set auth.insecure: true if everyone there may read and publish")
+	if err := c.checkAuth(); err != nil {
+		return err
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		return c.beside("tls.key", "belongs to tls.cert: set both or neither", "tls.cert")
+	}
+	return nil
+}
+
+// checkAuth judges who may come in, and from where.
+func (c *Config) checkAuth() error {
+	jwt := &c.Auth.JWT
+	first := ""
+	for _, s := range []struct{ setting, value string }{
+		{"auth.jwt.secret", jwt.Secret}, {"auth.jwt.public_key_file", jwt.PublicKeyFile},
+		{"auth.jwt.jwks_file", jwt.JWKSFile}, {"auth.jwt.jwks_url", jwt.JWKSURL},
+	} {
+		switch {
+		case s.value != "" && first != "":
+			return c.Fault(s.setting, first+" is set too: choose one")
+		case s.value != "":
+			first = s.setting
 		}
+	}
+	for _, s := range []struct {
+		setting string
+		set     bool
+	}{
+		{"auth.jwt.algorithms", len(jwt.Algorithms) > 0}, {"auth.jwt.issuer", jwt.Issuer != ""}, {"auth.jwt.audience", jwt.Audience != ""},
+	} {
+		if s.set && first == "" {
+			return c.Fault(s.setting, "there is nothing to verify tokens with: set one of auth.jwt.secret, public_key_file, jwks_file and jwks_url")
+		}
+	}
+	for _, name := range jwt.Algorithms {
+		if secret := first == "auth.jwt.secret"; secret != (name == "HS256") {
+			return c.Fault("auth.jwt.algorithms", name+" is not for "+first+": HS256 is for a secret, the others are for public keys")
+		}
+	}
+	if c.Auth.Insecure {
+		return nil
+	}
+	if !c.Auth.Set() && !Loopback(c.Listen) {
+		return c.Fault("listen", c.Listen+" can be reached from other machines, and nothing says who may read and publish: "+
+			"set auth.keys, auth.jwt or auth.anonymous, or listen on 127.0.0.1, or set auth.insecure: true if everyone there may do everything")
+	}
+	if !Loopback(c.Admin.Listen) {
+		return c.Fault("admin.listen", c.Admin.Listen+" can be reached from other machines, and it asks nobody who they are: "+
+			"listen on 127.0.0.1, or set auth.insecure: true if everyone there may see metrics and profiles")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@
 //	setting.go  Setting, found by walking the struct
 //	value.go    a text becomes a value, and back
 //	check.go    what a value must be, alone and beside others
-//	rules.go    rules for kinds of channel
+//	list.go     lists whose elements have settings: channels, auth.keys
 //	load.go     the sources, in their order
 //	yaml.go     the file, with line numbers
 //	env.go      the environment and secrets in files
@@ -21,7 +21,10 @@
 //	print.go    the effective settings as YAML, secrets masked
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Config holds every setting, checked. The tags are the settings' reference:
 // koanf is the name, min and max are inclusive, oneof lists the words allowed,
@@ -39,11 +42,12 @@ type Config struct {
 	Limits    Limits    `koanf:"limits"`
 	CORS      CORS      `koanf:"cors"`
 	Auth      Auth      `koanf:"auth"`
+	TLS       TLS       `koanf:"tls"`
 	Log       Log       `koanf:"log"`
 	// Channels are rules for kinds of channel; the first whose Match covers a
 	// name wins. What a rule does not set has been filled in from the settings
 	// above.
-	Channels []Channel `koanf:"channels" help:"rules for kinds of channel, a YAML list; the first match wins"`
+	Channels []Channel `koanf:"channels" example:"[{match: \"quotes.**\", rewind: 1}]" help:"rules for kinds of channel, a YAML list; the first match wins"`
 
 	origins map[string]string // setting -> where its value came from; defaults are absent
 }
@@ -56,7 +60,7 @@ type Admin struct {
 // Redis is the log shared by several servers. With an empty URL the log is in
 // this process' memory.
 type Redis struct {
-	URL        string        `koanf:"url" secret:"true" unit:"url" help:"the Redis that keeps the log; empty: in memory, lost at exit"`
+	URL        string        `koanf:"url" secret:"url" unit:"url" help:"the Redis that keeps the log; empty: in memory, lost at exit"`
 	Prefix     string        `koanf:"prefix" check:"prefix" unit:"text" help:"what the names of all keys begin with"`
 	Partitions int           `koanf:"partitions" min:"1" max:"1024" help:"what channels are spread over; fixed at the first start"`
 	Timeout    time.Duration `koanf:"timeout" min:"10ms" max:"1m" help:"longest wait for a Redis that does not answer"`
@@ -107,7 +111,54 @@ type CORS struct {
 
 // Auth is about who may read and publish.
 type Auth struct {
-	Insecure bool `koanf:"insecure" help:"serve everyone, without auth, beyond this machine"`
+	Insecure  bool      `koanf:"insecure" help:"let other machines reach a listener that asks nobody who they are"`
+	Keys      []Key     `koanf:"keys" example:"[{name: app, sha256: 0a1b…, publish: [news.*]}]" help:"API keys, a YAML list"`
+	JWT       JWT       `koanf:"jwt"`
+	Anonymous Anonymous `koanf:"anonymous"`
+}
+
+// Set reports whether anything says who may do what. If nothing does, everyone
+// may do everything.
+func (a *Auth) Set() bool {
+	return len(a.Keys) > 0 || a.JWT.Set() || len(a.Anonymous.Read) > 0 || len(a.Anonymous.Publish) > 0
+}
+
+// Key is an API key, known by its hash alone. Its lists are patterns of channels.
+type Key struct {
+	Name    string   `koanf:"name" check:"name" help:"whose key it is"`
+	SHA256  string   `koanf:"sha256" check:"sha256" help:"SHA-256 of the key, 64 hex digits"`
+	Publish []string `koanf:"publish" help:"patterns of the channels it may publish to"`
+	Read    []string `koanf:"read" help:"patterns of the channels it may read"`
+	Admin   bool     `koanf:"admin" help:"it may delete and list channels, and disconnect readers"`
+}
+
+// JWT says which JSON Web Tokens are good. At most one of the first four is set.
+type JWT struct {
+	Secret        string   `koanf:"secret" secret:"true" unit:"text" help:"the secret that tokens are signed with, by HS256"`
+	PublicKeyFile string   `koanf:"public_key_file" unit:"file" help:"the public key that verifies tokens, PEM"`
+	JWKSFile      string   `koanf:"jwks_file" unit:"file" help:"a set of such keys (JWKS); read again when it changes"`
+	JWKSURL       string   `koanf:"jwks_url" check:"url" mask:"url" unit:"url" help:"where such a set is; got every five minutes"`
+	Algorithms    []string `koanf:"algorithms" oneof:"HS256 RS256 ES256 EdDSA" help:"those taken; none: all that fit the keys"`
+	Issuer        string   `koanf:"issuer" unit:"text" help:"what a token's iss must be"`
+	Audience      string   `koanf:"audience" unit:"text" help:"what a token's aud must hold"`
+}
+
+// Set reports whether there is something to verify tokens with.
+func (j *JWT) Set() bool {
+	return j.Secret != "" || j.PublicKeyFile != "" || j.JWKSFile != "" || j.JWKSURL != ""
+}
+
+// Anonymous is what anybody may do, with a token or without.
+type Anonymous struct {
+	Read    []string `koanf:"read" help:"patterns of the channels that anybody may read"`
+	Publish []string `koanf:"publish" help:"patterns of the channels that anybody may publish to"`
+}
+
+// TLS is the certificate of the clients' listener. With none it speaks plain
+// HTTP.
+type TLS struct {
+	Cert string `koanf:"cert" unit:"file" help:"certificate and its chain, PEM; read again when it changes"`
+	Key  string `koanf:"key" unit:"file" help:"its private key, PEM"`
 }
 
 // Log is about what this process writes to standard error.
@@ -148,7 +199,11 @@ func (c *Config) Origin(setting string) string { return c.origins[setting] }
 // alone turns out bad: it names the setting and its source like config's own.
 // The problem must not hold the value of a secret.
 func (c *Config) Fault(setting, problem string) error {
-	return &Error{Source: c.origins[setting], Setting: setting, Problem: problem}
+	source := c.origins[setting]
+	if i := strings.LastIndexByte(setting, '.'); source == "" && i >= 0 {
+		source = c.origins[setting[:i]] // of an element that leaves it out
+	}
+	return &Error{Source: source, Setting: setting, Problem: problem}
 }
 
 // Error is one setting that stops the start.

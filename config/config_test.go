@@ -78,6 +78,20 @@ var samples = []struct {
 	{"limits.header_bytes", "131072", 128 * KiB},
 	{"cors.origins", "https://a.example, http://localhost:3000", []string{"https://a.example", "http://localhost:3000"}},
 	{"auth.insecure", "true", true},
+	{"auth.keys", `[{name: app, sha256: ` + someHash + `, publish: [news.*], read: ["news.**", a], admin: true}]`, []Key{{
+		Name: "app", SHA256: someHash, Publish: []string{"news.*"}, Read: []string{"news.**", "a"}, Admin: true,
+	}}},
+	{"auth.jwt.secret", "a://secret,#", "a://secret,#"},
+	{"auth.jwt.public_key_file", "/etc/rejoin/public.pem", "/etc/rejoin/public.pem"},
+	{"auth.jwt.jwks_file", "/etc/rejoin/jwks.json", "/etc/rejoin/jwks.json"},
+	{"auth.jwt.jwks_url", "https://id.example/jwks", "https://id.example/jwks"},
+	{"auth.jwt.algorithms", "ES256, EdDSA", []string{"ES256", "EdDSA"}},
+	{"auth.jwt.issuer", "https://id.example", "https://id.example"},
+	{"auth.jwt.audience", "rejoin", "rejoin"},
+	{"auth.anonymous.read", "open.*, news", []string{"open.*", "news"}},
+	{"auth.anonymous.publish", "box", []string{"box"}},
+	{"tls.cert", "/etc/rejoin/tls.crt", "/etc/rejoin/tls.crt"},
+	{"tls.key", "/etc/rejoin/tls.key", "/etc/rejoin/tls.key"},
 	{"log.level", "debug", "debug"},
 	{"log.format", "json", "json"},
 	{"channels", `[{match: "quotes.**", retention: {max_age: 1m}, rewind: 1}]`, []Channel{{
@@ -89,6 +103,17 @@ var samples = []struct {
 }
 
 // Holds G73.
+const someHash = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+
+// needs are settings without which another is refused.
+var needs = map[string][]string{
+	"auth.jwt.algorithms": {"--auth-jwt-jwks-url=https://id.example"},
+	"auth.jwt.issuer":     {"--auth-jwt-secret=s"},
+	"auth.jwt.audience":   {"--auth-jwt-secret=s"},
+	"tls.cert":            {"--tls-key=k"},
+	"tls.key":             {"--tls-cert=c"},
+}
+
 func TestEverySettingFromEverySource(t *testing.T) {
 	var named []string
 	for _, s := range samples {
@@ -107,8 +132,12 @@ func TestEverySettingFromEverySource(t *testing.T) {
 			value = `"[::1]:0"` // a plain scalar of YAML does not begin with [
 		}
 		nested := strings.ReplaceAll(s.Name, ".", ": {") + ": " + value + strings.Repeat("}", strings.Count(s.Name, "."))
-		if s.Name == "cors.origins" {
-			nested = "cors:\n  origins:\n    - https://a.example\n    - http://localhost:3000\n"
+		if list, ok := sample.want.([]string); ok {
+			quoted := `["` + strings.Join(list, `", "`) + `"]`
+			nested = strings.Replace(nested, ": "+value, ": "+quoted, 1)
+		}
+		if s.Name == "auth.jwt.secret" {
+			nested = "auth:\n  jwt:\n    secret: '" + sample.text + "'\n"
 		}
 		for source, g := range map[string]given{
 			"file, nested": {file: nested},
@@ -117,6 +146,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 			"flag":         {args: []string{"--" + s.Flag + "=" + sample.text}},
 		} {
 			t.Run(s.Name+"/"+source, func(t *testing.T) {
+				g.args = append(g.args, needs[s.Name]...)
 				c, err := g.load(t)
 				require.NoError(t, err)
 				got := reflect.ValueOf(c).Elem().FieldByIndex(s.index)
@@ -125,7 +155,9 @@ func TestEverySettingFromEverySource(t *testing.T) {
 				// All others are as by default.
 				got.Set(reflect.ValueOf(Default()).FieldByIndex(s.index))
 				c.origins = nil
-				assert.Equal(t, Default(), *c)
+				if needs[s.Name] == nil {
+					assert.Equal(t, Default(), *c)
+				}
 			})
 		}
 	}
@@ -149,7 +181,12 @@ func TestNamesAreUnambiguous(t *testing.T) {
 }
 
 func TestEverySettingIsDescribedAndItsDefaultIsGood(t *testing.T) {
-	for _, s := range append(Settings(), ruleSettings()...) {
+	all := Settings()
+	for _, elements := range listed() {
+		all = append(all, elements...)
+	}
+	require.Len(t, listed(), 2)
+	for _, s := range all {
 		assert.NotEmpty(t, s.Help, s.Name)
 		if name := s.tag.Get("check"); name != "" {
 			assert.NotNil(t, checks[name], s.Name)
@@ -157,17 +194,19 @@ func TestEverySettingIsDescribedAndItsDefaultIsGood(t *testing.T) {
 		lo, hi := s.limits() // panics on bad tags
 		switch s.typ {
 		case reflect.TypeFor[string]():
-			assert.True(t, s.tag.Get("unit") != "" || s.Name == "match", "%s has a word for its value", s.Name)
+			assert.True(t, s.tag.Get("unit") != "" || find(Settings(), s.Name) == nil, "%s has a word for its value", s.Name)
 		case reflect.TypeFor[int](), reflect.TypeFor[time.Duration](), reflect.TypeFor[Size]():
 			assert.NotNil(t, lo, "%s has bounds", s.Name)
 			assert.NotNil(t, hi, "%s has bounds", s.Name)
 		}
 	}
 	for _, s := range Settings() {
-		if s.typ != reflect.TypeFor[[]Channel]() {
-			_, err := s.value(s.Default)
-			assert.NoError(t, err, s.Name)
+		if s.elements() != nil {
+			assert.NotEmpty(t, s.tag.Get("example"), s.Name)
+			continue
 		}
+		_, err := s.value(s.Default)
+		assert.NoError(t, err, s.Name)
 	}
 }
 

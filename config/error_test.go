@@ -37,12 +37,6 @@ func TestErrors(t *testing.T) {
 		{env("REJOIN_Z=1", "REJOIN_COLOUR_OF_THE_SKY=1"), "REJOIN_COLOUR_OF_THE_SKY: unknown setting"},
 
 		// Named by the contract, not built.
-		{file("tls:\n  cert: a.pem\n"), "FILE:2: tls.cert: is not built yet: take it out"},
-		{file("tls: {}\n"), "FILE:1: tls: is not built yet: take it out"},
-		{file("auth: {keys: [{name: a}]}\n"), "FILE:1: auth.keys: is not built yet: take it out"},
-		{file("auth: {jwt: {secret: a}}\n"), "FILE:1: auth.jwt.secret: is not built yet: take it out"},
-		{file("auth.anonymous: {read: ['**']}\n"), "FILE:1: auth.anonymous.read: is not built yet: take it out"},
-		{env("REJOIN_AUTH_JWT_SECRET_FILE=x"), "REJOIN_AUTH_JWT_SECRET_FILE: is not built yet: take it out"},
 		{file("channels:\n  - match: a\n    conflate: 1s\n"), "FILE:3: channels[0].conflate: is not built yet: take it out"},
 		{file("conflate: 1s\n"), "FILE:1: conflate: is not built yet: take it out"},
 
@@ -85,7 +79,7 @@ func TestErrors(t *testing.T) {
 
 		// Rules.
 		{file("channels: {match: a}\n"), "FILE:1: channels.match: unknown setting"},
-		{file("channels: a\n"), `FILE:1: channels: want a list of rules, such as [{match: "quotes.**", rewind: 1}]`},
+		{file("channels: a\n"), `FILE:1: channels: want a list, such as [{match: "quotes.**", rewind: 1}]`},
 		{file("channels:\n  - a\n"), "FILE:2: channels[0]: want settings, each as name: value"},
 		{file("channels:\n  - match: a\n  - rewind: 1\n"), "FILE:3: channels[1].match: is missing: say which channels the rule is for, such as quotes.**"},
 		{file("channels:\n  - match: a\n    rewindd: 1\n"), "FILE:3: channels[0].rewindd: unknown setting: did you mean rewind?"},
@@ -97,13 +91,32 @@ func TestErrors(t *testing.T) {
 		{env("REJOIN_CHANNELS=[{match: a, rewind: x}]"), `REJOIN_CHANNELS: channels[0].rewind: "x" is not a whole number`},
 		{env("REJOIN_CHANNELS=[{"), "REJOIN_CHANNELS: channels: line 1: did not find expected node content"},
 
+		// Who may.
+		{file("auth:\n  keys: {name: a}\n"), "FILE:2: auth.keys.name: unknown setting"},
+		{file("auth:\n  keys: [{sha256: " + someHash + ", read: [a]}]\n"), "FILE:2: auth.keys[0].name: is missing: say whose key it is"},
+		{file("auth:\n  keys:\n    - name: a\n      read: [a]\n"), `FILE:3: auth.keys[0].sha256: is missing: printf %s "$KEY" | sha256sum prints it`},
+		{file("auth.keys: [{name: a, sha256: hunter2, read: [a]}]\n"), `FILE:1: auth.keys[0].sha256: want the 64 hex digits that printf %s "$KEY" | sha256sum prints, not the key itself`},
+		{file("auth.keys: [{name: a, sha256: " + someHash + "}]\n"), "FILE:1: auth.keys[0].read: this key allows nothing: give it read, publish or admin"},
+		{file("auth.keys: [{name: a, sha256: " + someHash + ", reads: [a]}]\n"), "FILE:1: auth.keys[0].reads: unknown setting: did you mean read?"},
+		{file("auth.keys:\n- {name: a, sha256: " + someHash + ", read: [a]}\n- {name: b, sha256: " + strings.ToUpper(someHash) + ", read: [a]}\n"), "FILE:3: auth.keys[1].sha256: auth.keys[0] is the same key"},
+		{file("auth.keys:\n- {name: a, sha256: " + someHash + ", read: [a]}\n- {name: a, sha256: " + strings.Repeat("0", 64) + ", admin: true}\n"), `FILE:3: auth.keys[1].name: "a" is the name of auth.keys[0] too`},
+		{args("--auth-jwt-secret=a", "--auth-jwt-jwks-url=https://id.example"), "--auth-jwt-jwks-url: auth.jwt.jwks_url: auth.jwt.secret is set too: choose one"},
+		{args("--auth-jwt-audience=a"), "--auth-jwt-audience: auth.jwt.audience: there is nothing to verify tokens with: set one of auth.jwt.secret, public_key_file, jwks_file and jwks_url"},
+		{args("--auth-jwt-algorithms=none"), `--auth-jwt-algorithms: auth.jwt.algorithms: "none" is not one of HS256, RS256, ES256, EdDSA`},
+		{args("--auth-jwt-algorithms=HS256,RS256", "--auth-jwt-secret=a"), "--auth-jwt-algorithms: auth.jwt.algorithms: RS256 is not for auth.jwt.secret: HS256 is for a secret, the others are for public keys"},
+		{args("--auth-jwt-algorithms=HS256", "--auth-jwt-jwks-file=a"), "--auth-jwt-algorithms: auth.jwt.algorithms: HS256 is not for auth.jwt.jwks_file: HS256 is for a secret, the others are for public keys"},
+		{args("--auth-jwt-jwks-url=ftp://u:hunter2@h/"), "--auth-jwt-jwks-url: auth.jwt.jwks_url: want an address that begins with https://"},
+		{env("REJOIN_AUTH_JWT_SECRET_FILE=/dev/null"), "REJOIN_AUTH_JWT_SECRET_FILE: auth.jwt.secret: /dev/null is empty"},
+		{args("--tls-cert=a"), "--tls-cert: tls.key: belongs to tls.cert: set both or neither"},
+		{args("--tls-key=a"), "--tls-key: tls.key: belongs to tls.cert: set both or neither"},
+
 		// Settings beside each other.
 		{args("--retry-min=5s"), "--retry-min: retry.min: 5s is above retry.max, 3s"},
 		{env("REJOIN_RETRY_MAX=100ms"), "REJOIN_RETRY_MAX: retry.min: 500ms is above retry.max, 100ms"},
 		{args("--listen=127.0.0.1:8081"), "--listen: admin.listen: is the same address as listen, 127.0.0.1:8081: choose another port"},
 		{args("--memory-bytes=1MiB", "--limits-payload=2MiB"), "--memory-bytes: memory.bytes: 1MiB does not hold one message of the largest size allowed, 2MiB"},
-		{args("--listen=:8080"), "--listen: listen: :8080 can be reached from other machines, and there is no auth yet: listen on 127.0.0.1, or set auth.insecure: true if everyone there may read and publish"},
-		{env("REJOIN_ADMIN_LISTEN=0.0.0.0:1"), "REJOIN_ADMIN_LISTEN: admin.listen: 0.0.0.0:1 can be reached from other machines, and there is no auth yet: listen on 127.0.0.1, or set auth.insecure: true if everyone there may read and publish"},
+		{args("--listen=:8080"), "--listen: listen: :8080 can be reached from other machines, and nothing says who may read and publish: set auth.keys, auth.jwt or auth.anonymous, or listen on 127.0.0.1, or set auth.insecure: true if everyone there may do everything"},
+		{env("REJOIN_ADMIN_LISTEN=0.0.0.0:1"), "REJOIN_ADMIN_LISTEN: admin.listen: 0.0.0.0:1 can be reached from other machines, and it asks nobody who they are: listen on 127.0.0.1, or set auth.insecure: true if everyone there may see metrics and profiles"},
 
 		// Files.
 		{file("listen: a\nlisten: b\n"), "FILE:2: listen: given twice, first in line 1"},
@@ -157,7 +170,6 @@ func TestFlagErrors(t *testing.T) {
 		"--redis-uri=x":        "--redis-uri: unknown flag: did you mean --redis-url?",
 		"--retention-max-mess": "--retention-max-mess: unknown flag: did you mean --retention-max-messages?",
 		"--colour-of-the-sky":  "--colour-of-the-sky: unknown flag",
-		"--tls-cert=x":         "--tls-cert: is not built yet: take it out",
 		"--listen":             "flag needs an argument: --listen",
 		"-x":                   "unknown shorthand flag: 'x' in -x",
 	} {
@@ -178,13 +190,21 @@ func TestAddressesBeyondThisMachine(t *testing.T) {
 	c, err := given{args: []string{"--listen=0.0.0.0:80", "--auth-insecure"}}.load(t)
 	require.NoError(t, err)
 	assert.True(t, c.Auth.Insecure)
+	for _, auth := range []string{
+		"--auth-keys=[{name: a, sha256: " + someHash + ", read: [a]}]", "--auth-jwt-secret=a", "--auth-anonymous-read=**", "--auth-anonymous-publish=a",
+	} {
+		_, err = given{args: []string{"--listen=0.0.0.0:80", auth}}.load(t)
+		assert.NoError(t, err, "who may is said: %s", auth)
+		_, err = given{args: []string{"--admin-listen=0.0.0.0:80", auth}}.load(t)
+		assert.Error(t, err, "the admin listener asks nobody even so")
+	}
 }
 
 // Whatever is in a file, an error is one line of ours and nothing panics.
 // Holds G74.
 func FuzzFile(f *testing.F) {
 	for _, text := range []string{
-		"", "redis: {url: redis://h}\n", "channels: [{match: a, retention: {max_age: 1s}}]\n",
+		"", "redis: {url: redis://h}\n", "auth: {keys: [{name: a, sha256: b, read: [c]}], jwt: {secret: d}}\n", "channels: [{match: a, retention: {max_age: 1s}}]\n",
 		"a: &a [*a]\n", "? {a: b}\n: c\n", "<<: {listen: x}\n", "- 1\n---\n", "!!binary x: y\n", "listen: !!int x\n",
 	} {
 		f.Add(text)
@@ -192,7 +212,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		node, fault := parseYAML([]byte(text))
 		if fault == nil && node != nil {
-			l := &loader{origins: map[string]string{}}
+			l := &loader{lists: map[string][]element{}, origins: map[string]string{}}
 			var leaves []leaf
 			leaves, fault = flatten(node)
 			for _, leaf := range leaves {
@@ -205,7 +225,7 @@ func FuzzFile(f *testing.F) {
 				}
 			}
 			c := Default()
-			if err := c.resolve(l.rules); err != nil {
+			if err := c.resolve(l.lists); err != nil {
 				_ = err.(*Error)
 			}
 		}

@@ -53,7 +53,7 @@ func (v *flagValue) Type() string {
 		return "size"
 	case reflect.TypeFor[[]string]():
 		return "list"
-	case reflect.TypeFor[[]Channel]():
+	case reflect.TypeFor[[]Channel](), reflect.TypeFor[[]Key]():
 		return "yaml"
 	case reflect.TypeFor[string]():
 		return v.unit

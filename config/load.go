@@ -24,7 +24,7 @@ const maxFile = 1 << 20
 // environment by name, the flags in the order of the settings, and then what
 // must hold between settings.
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
-	l := &loader{k: koanf.New("."), origins: map[string]string{}}
+	l := &loader{k: koanf.New("."), lists: map[string][]element{}, origins: map[string]string{}}
 	if err := l.load(structs.Provider(Default(), "koanf")); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 // loader gathers the sources; every value in k has its setting's own type.
 type loader struct {
 	k       *koanf.Koanf
-	rules   []rule // of the source with the last word
+	lists   map[string][]element // by setting; of the source with the last word
 	origins map[string]string
 }
 
@@ -51,12 +51,12 @@ func (l *loader) load(p koanf.Provider) error { return l.k.Load(p, nil) }
 
 // value makes a setting's value from the text of a variable or a flag.
 func (l *loader) value(s *Setting, text string) (any, error) {
-	if s.typ == reflect.TypeFor[[]Channel]() {
-		rules, fault := rulesFromText(text)
+	if s.elements() != nil {
+		list, fault := s.listFromText(text)
 		if fault != nil {
 			return nil, fault
 		}
-		return rules, nil
+		return list, nil
 	}
 	if text == "" && s.typ.Kind() != reflect.String && s.typ.Kind() != reflect.Slice {
 		return nil, errors.New("is empty: give a value, or unset it for the default")
@@ -65,29 +65,34 @@ func (l *loader) value(s *Setting, text string) (any, error) {
 }
 
 // keep notes where a value came from, a line of 0 being none, and passes the
-// value on to koanf. Rules are kept aside: what they leave out is known once all
-// sources are read.
+// value on to koanf. Lists are kept aside: what their elements leave out is known
+// once all sources are read.
 func (l *loader) keep(setting string, v any, source string, line int) (string, any) {
 	if setting == "" {
 		return "", nil
 	}
 	l.origins[setting] = place(source, line)
-	rules, ok := v.([]rule)
+	list, ok := v.([]element)
 	if !ok {
 		return setting, v
 	}
-	l.rules = rules
+	l.lists[setting] = list
 	for name := range l.origins {
-		if strings.HasPrefix(name, "channels[") {
+		if strings.HasPrefix(name, setting+"[") {
 			delete(l.origins, name)
 		}
 	}
-	for i, r := range rules {
-		for name, at := range r.lines {
+	for i, e := range list {
+		at := fmt.Sprintf("%s[%d]", setting, i)
+		in := func(n int) string {
 			if line == 0 {
-				at = 0 // one text: its lines say nothing
+				n = 0 // one text: its lines say nothing
 			}
-			l.origins[fmt.Sprintf("channels[%d].%s", i, name)] = place(source, at)
+			return place(source, n)
+		}
+		l.origins[at] = in(e.line)
+		for name, line := range e.lines {
+			l.origins[at+"."+name] = in(line)
 		}
 	}
 	return "", nil
@@ -182,7 +187,11 @@ func readFile(path string) ([]byte, error) {
 
 // config makes the struct and checks what needs more than one setting.
 func (l *loader) config() (*Config, error) {
-	l.k.Delete("channels")
+	for _, s := range Settings() {
+		if s.elements() != nil {
+			l.k.Delete(s.Name)
+		}
+	}
 	c := &Config{origins: l.origins}
 	err := l.k.UnmarshalWithConf("", c, koanf.UnmarshalConf{
 		DecoderConfig: &mapstructure.DecoderConfig{ErrorUnused: true, TagName: "koanf"},
@@ -190,7 +199,7 @@ func (l *loader) config() (*Config, error) {
 	if err != nil {
 		return nil, &Error{Problem: err.Error()}
 	}
-	if err := c.resolve(l.rules); err != nil {
+	if err := c.resolve(l.lists); err != nil {
 		return nil, err
 	}
 	if err := c.checkTogether(); err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"reflect"
@@ -14,51 +15,80 @@ import (
 // that is not the default stands where it came from. What rules of channels
 // left out is filled in.
 func (c *Config) WriteYAML(w io.Writer) error {
-	var b strings.Builder
-	c.writeYAML(&b, "", "", Settings(), reflect.ValueOf(c).Elem(), "")
-	_, err := io.WriteString(w, b.String())
+	p := printer{c: c}
+	p.settings(Settings(), reflect.ValueOf(c).Elem(), "")
+	_, err := io.WriteString(w, p.b.String())
 	return err
 }
 
-// writeYAML writes the settings of one struct. The first line begins with
-// first, the others with indent; origins are looked up under at.
-func (c *Config) writeYAML(b *strings.Builder, first, indent string, list []Setting, v reflect.Value, at string) {
-	section := ""
-	for i, s := range list {
-		lead := indent
-		if i == 0 {
-			lead = first
-		}
-		name := s.Name
-		if in := s.Section(); in != "" {
-			if in != section {
-				fmt.Fprintf(b, "%s%s:\n", lead, in)
-			}
-			lead = indent + "  "
-			name = strings.TrimPrefix(s.Name, in+".")
-		}
-		section = s.Section()
-		value := v.FieldByIndex(s.index).Interface()
-		if rules, ok := value.([]Channel); ok && len(rules) > 0 {
-			fmt.Fprintf(b, "%s%s:\n", lead, name)
-			for j := range rules {
-				c.writeYAML(b, lead+"  - ", lead+"    ", ruleSettings(), reflect.ValueOf(rules[j]), fmt.Sprintf("channels[%d].", j))
-			}
-			continue
-		}
-		if s.Secret {
-			value = MaskURL(value.(string))
-		}
-		fmt.Fprintf(b, "%s%s: %s", lead, name, yamlValue(value))
-		if origin := c.origins[at+s.Name]; origin != "" {
-			b.WriteString(" # " + origin)
-		}
-		b.WriteByte('\n')
-	}
+// printer writes YAML.
+type printer struct {
+	c *Config
+	b strings.Builder
+	// indent stands before each line; dash instead of it before the next.
+	indent, dash string
 }
 
-// yamlValue is a value on one line of YAML.
-func yamlValue(v any) string {
+func (p *printer) line(text string) {
+	lead := p.indent
+	if p.dash != "" {
+		lead, p.dash = p.dash, ""
+	}
+	p.b.WriteString(lead + text + "\n")
+}
+
+// settings writes those of one struct; origins are looked up under at.
+func (p *printer) settings(list []Setting, v reflect.Value, at string) {
+	outer := p.indent
+	var section []string // that is open
+	for _, s := range list {
+		path := strings.Split(s.Name, ".")
+		path, name := path[:len(path)-1], path[len(path)-1]
+		same := 0
+		for same < min(len(path), len(section)) && path[same] == section[same] {
+			same++
+		}
+		for depth := same; depth < len(path); depth++ {
+			p.indent = outer + strings.Repeat("  ", depth)
+			p.line(path[depth] + ":")
+		}
+		section, p.indent = path, outer+strings.Repeat("  ", len(path))
+		value := v.FieldByIndex(s.index)
+		if s.elements() != nil && value.Len() > 0 {
+			p.line(name + ":")
+			p.list(&s, value)
+			continue
+		}
+		text := name + ": " + yamlValue(value.Interface(), cmp.Or(s.tag.Get("secret"), s.tag.Get("mask")))
+		if origin := p.c.origins[at+s.Name]; origin != "" {
+			text += " # " + origin
+		}
+		p.line(text)
+	}
+	p.indent = outer
+}
+
+func (p *printer) list(s *Setting, v reflect.Value) {
+	outer := p.indent
+	p.indent += "    "
+	for i := range v.Len() {
+		p.dash = outer + "  - "
+		p.settings(s.elements(), v.Index(i), fmt.Sprintf("%s[%d].", s.Name, i))
+	}
+	p.indent = outer
+}
+
+// yamlValue is a value on one line of YAML. hide says what of it is hidden:
+// "url" the secrets in an address, "true" all of it.
+func yamlValue(v any, hide string) string {
+	if text, ok := v.(string); ok && text != "" {
+		switch hide {
+		case "url":
+			v = MaskURL(text)
+		case "true":
+			v = "***"
+		}
+	}
 	switch v := v.(type) {
 	case []string:
 		items := make([]string, len(v))
@@ -66,7 +96,7 @@ func yamlValue(v any) string {
 			items[i] = strconv.Quote(item)
 		}
 		return "[" + strings.Join(items, ", ") + "]"
-	case []Channel:
+	case []Channel, []Key:
 		return "[]"
 	case string:
 		text, err := yaml.Marshal(v)

@@ -18,7 +18,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestWriteYAMLGolden(t *testing.T) {
 	c, err := given{
 		file: "retention:\n  max_messages: 500\nchannels:\n  - match: quotes.**\n    rewind: 1\n    payload: 64KiB\n  - {match: \"*\", retention: {max_age: 90s}}\n",
-		env:  []string{"REJOIN_REDIS_URL=redis://app:hunter2@db:6379/0", "REJOIN_CORS_ORIGINS=http://[::1]:80,*"},
+		env: []string{"REJOIN_REDIS_URL=redis://app:hunter2@db:6379/0", "REJOIN_CORS_ORIGINS=http://[::1]:80,*",
+			"REJOIN_AUTH_JWT_SECRET=hunter2://hunter2", "REJOIN_AUTH_ANONYMOUS_READ=open.*",
+			"REJOIN_AUTH_KEYS=[{name: app, sha256: " + someHash + ", read: [a, b]}, {name: ops, sha256: " + strings.Repeat("0", 64) + ", admin: true}]"},
 		args: []string{"--listen=127.0.0.1:9000", "--redis-prefix=on"},
 	}.load(t)
 	require.NoError(t, err)
@@ -42,8 +44,9 @@ func TestWriteYAMLGolden(t *testing.T) {
 
 func TestWhatIsPrintedLoadsAgain(t *testing.T) {
 	c, err := given{
-		file: "redis.prefix: \"yes\"\nchannels: [{match: \"*.a\", rewind: 3}, {match: \"**\"}]\ncors.origins: [\"http://[::1]:80\"]\n",
-		env:  []string{"REJOIN_REDIS_URL=redis://db:6379", "REJOIN_LIMITS_PAYLOAD=1000000"},
+		file: "redis.prefix: \"yes\"\nchannels: [{match: \"*.a\", rewind: 3}, {match: \"**\"}]\ncors.origins: [\"http://[::1]:80\"]\n" +
+			"auth.keys: [{name: app, sha256: " + someHash + ", read: [\"*\", \"a.**\"]}]\nauth.jwt: {jwks_file: x, algorithms: [ES256]}\n",
+		env: []string{"REJOIN_REDIS_URL=redis://db:6379", "REJOIN_LIMITS_PAYLOAD=1000000"},
 	}.load(t)
 	require.NoError(t, err)
 	var text bytes.Buffer

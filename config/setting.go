@@ -13,7 +13,7 @@ type Setting struct {
 	Flag    string // redis-url
 	Help    string
 	Default string // as text
-	Secret  bool   // masked when printed; also taken from the file that Env+"_FILE" names
+	Secret  bool   // hidden when printed; also taken from the file that Env+"_FILE" names
 
 	typ   reflect.Type
 	index []int // for reflect.Value.FieldByIndex
@@ -36,8 +36,20 @@ func flagName(setting string) string {
 // would both be REJOIN_LIMITS_HEADER_BYTES.
 var Settings = sync.OnceValue(func() []Setting { return walk(reflect.ValueOf(Default()), "", nil) })
 
-// ruleSettings lists the settings of one rule of channels.
-var ruleSettings = sync.OnceValue(func() []Setting { return walk(reflect.ValueOf(Channel{}), "", nil) })
+// listed are the settings of an element of each list, by the element's type.
+var listed = sync.OnceValue(func() map[reflect.Type][]Setting {
+	types := map[reflect.Type][]Setting{}
+	for _, s := range Settings() {
+		if s.typ.Kind() == reflect.Slice && s.typ.Elem().Kind() == reflect.Struct {
+			types[s.typ] = walk(reflect.Zero(s.typ.Elem()), "", nil)
+		}
+	}
+	return types
+})
+
+// elements are the settings of one element of the list that the setting is; nil
+// if it is none.
+func (s *Setting) elements() []Setting { return listed()[s.typ] }
 
 func walk(v reflect.Value, prefix string, index []int) []Setting {
 	var out []Setting
@@ -58,7 +70,7 @@ func walk(v reflect.Value, prefix string, index []int) []Setting {
 			Flag:    flagName(name),
 			Help:    f.Tag.Get("help"),
 			Default: format(v.Field(i).Interface()),
-			Secret:  f.Tag.Get("secret") == "true",
+			Secret:  f.Tag.Get("secret") != "",
 			typ:     f.Type,
 			index:   at,
 			tag:     f.Tag,
@@ -85,13 +97,4 @@ func isSection(list []Setting, name string) bool {
 		}
 	}
 	return false
-}
-
-// Section is what stands before the first dot of the name, or "".
-func (s *Setting) Section() string {
-	section, _, ok := strings.Cut(s.Name, ".")
-	if !ok {
-		return ""
-	}
-	return section
 }

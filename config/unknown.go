@@ -7,8 +7,6 @@ import (
 // notBuilt names settings, and sections of them, that are planned and refused
 // until they do something.
 var notBuilt = []string{
-	"auth.keys", "auth.jwt", "auth.anonymous",
-	"tls",
 	"conflate", // of a rule of channels
 }
 

@@ -93,7 +93,7 @@ func parse(t reflect.Type, text string) (any, error) {
 	case Size:
 		return ParseSize(text)
 	case []string:
-		list := []string{}
+		var list []string
 		for part := range strings.SplitSeq(text, ",") {
 			if part = strings.TrimSpace(part); part != "" {
 				list = append(list, part)
@@ -118,7 +118,7 @@ func format(v any) string {
 		return s
 	case []string:
 		return strings.Join(v, ",")
-	case []Channel:
+	case []Channel, []Key:
 		return ""
 	}
 	return fmt.Sprint(v)

@@ -85,7 +85,7 @@ func flatten(node *yaml.Node) ([]leaf, *Error) {
 }
 
 // value is the leaf's value by the setting of that name among list, checked;
-// nil for a section left empty. A setting of type []Channel has a []rule.
+// nil for a section left empty. A list of elements is an []element.
 func (l leaf) value(list []Setting) (any, *Error) {
 	fault := func(problem string) (any, *Error) {
 		return nil, &Error{Setting: l.name, line: l.node.Line, Problem: problem}
@@ -103,14 +103,14 @@ func (l leaf) value(list []Setting) (any, *Error) {
 	switch {
 	case l.node.Tag == "!!null":
 		return fault(`has no value: leave it out for the default, or write "" for an empty text`)
-	case s.typ == reflect.TypeFor[[]Channel]():
-		rules, err := rulesFromNode(l.node)
+	case s.elements() != nil:
+		list, err := s.listFromNode(l.node)
 		if err != nil {
 			return nil, err
 		}
-		return rules, nil
+		return list, nil
 	case l.node.Kind == yaml.SequenceNode && s.typ == reflect.TypeFor[[]string]():
-		items := []string{}
+		var items []string
 		for _, item := range l.node.Content {
 			if item.Kind != yaml.ScalarNode {
 				return fault("want a list of texts")

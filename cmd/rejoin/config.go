@@ -29,6 +29,9 @@ Passwords are masked. What rules of channels leave out is filled in.`,
 				return err
 			}
 			if check {
+				if err := checkFiles(c); err != nil {
+					return err
+				}
 				fmt.Fprintln(cmd.OutOrStdout(), "The settings are good.")
 				return nil
 			}
@@ -48,6 +51,9 @@ func loadConfig(cmd *cobra.Command) (*config.Config, *rules, error) {
 		return nil, nil, err
 	}
 	if err := checkRedisURL(c); err != nil {
+		return nil, nil, err
+	}
+	if _, err := accessOptions(c); err != nil {
 		return nil, nil, err
 	}
 	r, err := newRules(c)

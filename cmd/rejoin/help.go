@@ -19,7 +19,8 @@ var groups = []struct {
 }{
 	{"Listen", []string{"listen", "admin"}},
 	{"Keep messages", []string{"redis", "memory", "retention", "channels"}},
-	{"Publish and read", []string{"publish", "limits", "cors", "auth"}},
+	{"Publish and read", []string{"publish", "limits", "cors"}},
+	{"Who may", []string{"auth", "tls"}},
 	{"Reconnect", []string{"retry", "drain"}},
 	{"Log", []string{"log"}},
 }

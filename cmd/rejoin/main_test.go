@@ -96,13 +96,17 @@ func TestUsageErrors(t *testing.T) {
 		{"verson", `unknown command "verson": did you mean version?`},
 		{"srve --listen=127.0.0.1:0", `unknown command "srve": did you mean serve?`},
 		{"--lissten=x", "--lissten: unknown flag: did you mean --listen?"},
-		{"serve --listen=0.0.0.0:0", "--listen: listen: 0.0.0.0:0 can be reached from other machines, and there is no auth yet: " +
-			"listen on 127.0.0.1, or set auth.insecure: true if everyone there may read and publish"},
+		{"serve --listen=0.0.0.0:0", "--listen: listen: 0.0.0.0:0 can be reached from other machines, and nothing says who may read and publish: " +
+			"set auth.keys, auth.jwt or auth.anonymous, or listen on 127.0.0.1, or set auth.insecure: true if everyone there may do everything"},
 		{"frobnicate", `unknown command "frobnicate": see rejoin --help`},
 		{"config x", `"x" is one argument too many: see rejoin config --help`},
 		{"config --chek", "--chek: unknown flag: did you mean --check?"},
 		{"config --redis-uri=x", "--redis-uri: unknown flag: did you mean --redis-url?"},
-		{"config --tls-cert=x", "--tls-cert: is not built yet: take it out"},
+		{"config --auth-anonymous-read=a.**.b", `--auth-anonymous-read: auth.anonymous.read: stream: not a channel pattern: "a.**.b": ** stands last`},
+		{"config --auth-keys=[a]", "--auth-keys: auth.keys[0]: want settings, each as name: value"},
+		{"config --check --auth-jwt-public-key-file=/no/such/file", "--auth-jwt-public-key-file: auth.jwt.public_key_file: open /no/such/file: no such file or directory"},
+		{"serve --auth-jwt-jwks-file=/dev/null", "--auth-jwt-jwks-file: auth.jwt.jwks_file: not a set of keys: want JSON, {\"keys\":[…]}"},
+		{"config --check --tls-cert=/no/such/cert --tls-key=/no/such/key", "--tls-cert: tls.cert: stat /no/such/cert: no such file or directory"},
 		{"config --check --retry-min=soon", `--retry-min: retry.min: "soon" is not a duration: write such as 500ms, 2s, 5m or 24h`},
 		{"config --check --config=" + bad, bad + `:2: channels[0].match: stream: not a channel pattern: "a.**.b": ** stands last`},
 	} {

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rejoin/api"
+	"rejoin/api/access"
 	"rejoin/config"
 	"rejoin/delivery"
 	"rejoin/stream"
@@ -40,7 +41,8 @@ with exit code 0. A second one ends at once, with 1.`,
 		Example: `  rejoin serve
   rejoin serve --redis-url redis://localhost:6379
   rejoin serve --config rejoin.yaml --log-level debug
-  REJOIN_REDIS_URL_FILE=/run/secrets/redis rejoin serve --listen :8080 --auth-insecure`,
+  REJOIN_REDIS_URL_FILE=/run/secrets/redis rejoin serve --listen :8080 --auth-insecure
+  rejoin serve --listen :8443 --tls-cert tls.crt --tls-key tls.key --config keys.yaml`,
 		Args: noArgs,
 		RunE: serve,
 	}
@@ -100,6 +102,8 @@ type server struct {
 	log    stream.Log
 	broker *delivery.Broker
 	api    *api.API
+	access *access.Checker // nil: everyone may do everything
+	cert   *api.Certificate
 	files  uint64      // file descriptors this process may have; 0: not known
 	ready  atomic.Bool // takes connections: false while starting and draining
 	public listener
@@ -128,6 +132,12 @@ func newServer(ctx context.Context, c *config.Config, r *rules, logger zerolog.L
 	if s.admin.socket, err = listen("admin.listen", c.Admin.Listen); err != nil {
 		return nil, err
 	}
+	if s.access, err = newChecker(c, s.tellOfKeys); err != nil {
+		return nil, err
+	}
+	if s.cert, err = newCertificate(c, s.tellOfKeys); err != nil {
+		return nil, err
+	}
 	metrics := api.NewMetrics()
 	if s.log, err = openLog(ctx, c, r, metrics, logger); err != nil {
 		return nil, err
@@ -141,6 +151,7 @@ func newServer(ctx context.Context, c *config.Config, r *rules, logger zerolog.L
 	})
 	s.api = api.New(api.Options{
 		Log: s.log, Broker: s.broker, Metrics: metrics, Logger: logger, Ready: s.ready.Load,
+		Access:       s.access,
 		PayloadLimit: r.payload,
 		// Of the largest messages at least two.
 		BatchBytes:     max(api.DefaultBatchBytes, 2*int(c.LargestPayload())),
@@ -172,8 +183,13 @@ func listen(setting, address string) (net.Listener, error) {
 func (s *server) serve(l *listener, h http.Handler) {
 	l.http = api.NewServer(h, int(s.c.Limits.HeaderBytes))
 	l.http.ErrorLog = stdlog.New(debugWriter{s.logger}, "", 0)
+	serve := func() error { return l.http.Serve(l.socket) }
+	if l == &s.public && s.cert != nil {
+		l.http.TLSConfig = s.cert.TLS()
+		serve = func() error { return l.http.ServeTLS(l.socket, "", "") }
+	}
 	go func() {
-		if err := l.http.Serve(l.socket); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("serving %s: %w", l.socket.Addr(), err)
 		}
 	}()
@@ -197,6 +213,15 @@ func (s *server) tellOfLog() func(event string, part int, err error) {
 	}
 }
 
+// tellOfKeys reports what became of files and addresses that hold keys.
+func (s *server) tellOfKeys(message string, err error) {
+	if err != nil {
+		s.logger.Warn().Err(err).Msg(message)
+		return
+	}
+	s.logger.Info().Msg(message)
+}
+
 // announce says at start what this server is and who may use it.
 func (s *server) announce() {
 	if s.c.Redis.URL == "" {
@@ -204,14 +229,14 @@ func (s *server) announce() {
 	} else {
 		s.logger.Info().Str("redis", config.MaskURL(s.c.Redis.URL)).Str("prefix", s.c.Redis.Prefix).Msg("log in Redis")
 	}
-	if s.c.Auth.Insecure {
-		s.logger.Warn().Msg("auth.insecure: everyone who can reach this server may read and publish")
-	} else {
-		s.logger.Info().Msg("no auth: everyone on this machine may read and publish")
-	}
+	announceAuth(s.c, s.logger)
 	s.logger.Info().Int("readers", s.maxConnections()).Uint64("file_descriptors", s.files).Msg("readers served at a time: limits.connections")
+	scheme := "http://"
+	if s.cert != nil {
+		scheme = "https://"
+	}
 	s.logger.Info().Str("version", readBuild().Version).
-		Str("listen", "http://"+s.public.socket.Addr().String()).
+		Str("listen", scheme+s.public.socket.Addr().String()).
 		Str("admin", "http://"+s.admin.socket.Addr().String()).Msg("serving")
 }
 
@@ -251,6 +276,7 @@ func (s *server) close() {
 	if s.api != nil {
 		s.api.Wait()
 	}
+	s.access.Close()
 	if s.log != nil {
 		_ = s.log.Close()
 	}
