@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,8 @@ at each client that every acknowledged message came, once, in order, or that its
 loss was told. Exits with 1 when that was not so.`,
 		Example: `  rejoin bench --subscribers 6000 --rate 100 --pid server=$(pidof rejoin)
   rejoin bench --subscribers 1000 --life 1s --duration 20s
+  rejoin bench --transport ws --channels 1000 --channels-per-connection 20 --rate 1000
+  rejoin bench --metrics-url http://127.0.0.1:8081 --report run.svg
   rejoin bench --compare-floor --pid server=$(pidof rejoin)`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -37,7 +40,8 @@ loss was told. Exits with 1 when that was not so.`,
 	f.add(cmd)
 	cmd.Flags().StringSliceVar(&f.opts.URLs, "url", f.opts.URLs, "the server; again for more on one log: subscribers then change the server at each reconnect")
 	cmd.Flags().StringArrayVar(&f.pids, "pid", nil, "name=PID of a process whose CPU and memory is measured, the server's first; again for more")
-	cmd.Flags().BoolVar(&f.compare, "compare-floor", false, "run the floor first, then the server, and print both and their ratio (needs --pid)")
+	cmd.Flags().StringVar(&f.metrics, "metrics-url", "", "the server's admin listener, as in http://127.0.0.1:8081: CPU and memory from there, in place of --pid")
+	cmd.Flags().BoolVar(&f.compare, "compare-floor", false, "run the floor first, then the server, and print both and their ratio (needs --pid or --metrics-url)")
 
 	cmd.AddCommand(newBenchFloorCommand(), &cobra.Command{
 		Use:           floorServerCommand,
@@ -80,15 +84,18 @@ type benchFlags struct {
 	pids    []string
 	json    bool
 	compare bool
+	metrics string
+	report  string
 }
 
 // add gives cmd the flags that server and floor share.
 func (f *benchFlags) add(cmd *cobra.Command) {
 	f.opts = bench.DefaultOptions()
 	o, flags := &f.opts, cmd.Flags()
-	flags.StringVar(&o.Transport, "transport", o.Transport, "sse (longpoll and ws are not built yet)")
+	flags.StringVar(&o.Transport, "transport", o.Transport, "sse, ws or longpoll")
 	flags.IntVar(&o.Subscribers, "subscribers", o.Subscribers, "connections that read")
 	flags.IntVar(&o.Channels, "channels", o.Channels, "channels the subscribers are spread over")
+	flags.IntVar(&o.ChannelsPerConnection, "channels-per-connection", o.ChannelsPerConnection, "channels that each connection reads")
 	flags.Float64Var(&o.Rate, "rate", o.Rate, "messages a second, all channels together")
 	flags.IntVar(&o.Size, "size", o.Size, "payload bytes")
 	flags.DurationVar(&o.Duration, "duration", o.Duration, "how long to publish")
@@ -97,6 +104,8 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&o.Publishers, "publishers", o.Publishers, "connections that publish, at most one for each channel")
 	flags.Float64Var(&o.ConnectRate, "connect-rate", o.ConnectRate, "connections opened, and at the end closed, a second")
 	flags.StringVar(&o.Prefix, "prefix", o.Prefix, "channels are named <prefix>.<number>")
+	flags.DurationVar(&o.Settle, "settle", o.Settle, "pause before the first message, for memory to come to rest")
+	flags.StringVar(&f.report, "report", "", "draw rate and latency over time into this SVG file")
 	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
 }
 
@@ -117,16 +126,23 @@ func (f *benchFlags) runServer(ctx context.Context, w io.Writer) error {
 		}
 		f.opts.Processes = append(f.opts.Processes, p)
 	}
+	if f.metrics != "" {
+		p, err := bench.ParseMetricsURL(f.metrics)
+		if err != nil {
+			return err
+		}
+		f.opts.Processes = append([]bench.Process{p}, f.opts.Processes...)
+	}
 	f.opts.Progress = progressLine(os.Stderr)
 	if !f.compare {
 		r, err := bench.Run(ctx, f.opts)
 		if err != nil {
 			return err
 		}
-		return f.show(w, r, r.Err())
+		return f.show(w, r, errors.Join(r.Err(), f.draw(r)))
 	}
 	if len(f.opts.Processes) == 0 {
-		return errors.New("--compare-floor compares CPU and memory: say whose with --pid server=PID")
+		return errors.New("--compare-floor compares CPU and memory: say whose with --pid server=PID or --metrics-url URL")
 	}
 	floor, err := f.floor(ctx)
 	if err != nil {
@@ -136,7 +152,7 @@ func (f *benchFlags) runServer(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return f.show(w, bench.Compare(floor, server), errors.Join(floor.Err(), server.Err()))
+	return f.show(w, bench.Compare(floor, server), errors.Join(floor.Err(), server.Err(), f.draw(server, floor)))
 }
 
 func (f *benchFlags) runFloor(ctx context.Context, w io.Writer) error {
@@ -145,7 +161,7 @@ func (f *benchFlags) runFloor(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return f.show(w, r, r.Err())
+	return f.show(w, r, errors.Join(r.Err(), f.draw(r)))
 }
 
 func (f *benchFlags) floor(ctx context.Context) (*bench.Result, error) {
@@ -154,6 +170,21 @@ func (f *benchFlags) floor(ctx context.Context) (*bench.Result, error) {
 		return nil, fmt.Errorf("find this program, to start the floor: %w", err)
 	}
 	return bench.RunFloor(ctx, f.opts, []string{self, "bench", floorServerCommand})
+}
+
+// draw writes the report that was asked for.
+func (f *benchFlags) draw(results ...*bench.Result) error {
+	if f.report == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := bench.WriteReport(&b, results...); err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.report, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return nil
 }
 
 // show prints a result and returns fault, or why it could not print.

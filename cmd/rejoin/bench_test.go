@@ -16,8 +16,9 @@ func TestBenchRefuses(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"--transport ws is not built yet", []string{"--transport", "ws"}},
-		{"--transport longpoll is not built yet", []string{"--transport", "longpoll"}},
+		{`--transport "pigeon": want sse, ws or longpoll`, []string{"--transport", "pigeon"}},
+		{"--metrics-url", []string{"--metrics-url", "127.0.0.1:8081"}},
+		{"streams of one channel", []string{"floor", "--transport", "longpoll"}},
 		{"--size 10: want at least 64", []string{"--size", "10"}},
 		{`--pid "server": want name=PID`, []string{"--pid", "server"}},
 		{"say whose with --pid server=PID", []string{"--compare-floor"}},
@@ -37,6 +38,7 @@ func TestBenchDefaults(t *testing.T) {
 		"url": "[http://127.0.0.1:8080]", "transport": "sse", "subscribers": "1000", "channels": "1", "rate": "100",
 		"size": "500", "duration": "10s", "life": "0s", "slow": "0", "publishers": "8", "connect-rate": "4000",
 		"pid": "[]", "json": "false", "prefix": "bench", "compare-floor": "false",
+		"channels-per-connection": "1", "metrics-url": "", "settle": "2s", "report": "",
 	} {
 		f := cmd.Flags().Lookup(name)
 		require.NotNil(t, f, name)

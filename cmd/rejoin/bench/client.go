@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,27 +32,30 @@ type shared struct {
 }
 
 // client is one subscriber and its connections, one after the other. Its owner,
-// a reader goroutine, opens and closes them at due and hands over what comes. Nobody else touches it before the run is over.
+// a reader goroutine, opens and closes them at due, hands over what comes and
+// sends what is in out. Nobody else touches it before the run is over.
 type client struct {
 	*shared
 	*meter
-	index   int
-	channel int
-	slow    bool // never read from
+	wire  wire
+	index int
+	first int  // the number of its first channel; the others follow, see channel
+	slow  bool // never read from
 
 	state clientState
-	due   int64 // when the owner opens or closes the connection
-	why   error // the reason it closes at due
-	sent  bool  // this connection's request is out
-	opens int   // connections so far
+	due   int64  // when the owner opens or closes the connection
+	why   error  // the reason it closes at due
+	sent  bool   // this connection's request is out
+	opens int    // connections so far
+	out   []byte // to be sent, beside the request
 
-	response response
-	events   events
-	ready    bool   // this connection was told ready
-	joined   bool   // any was
-	lastID   []byte // Last-Event-ID, "" before the first ready
-	account  account
-	detail   []byte // the beginning of an answer that is not a stream
+	ready    bool          // this connection was told ready
+	joined   bool          // any was
+	retry    time.Duration // what this connection was told, 0 for nothing
+	cursor   []byte        // as the server gave it, "" before the first ready
+	accounts []account     // of each channel
+
+	positions [][]byte // of each channel, where the cursor is the client's to build
 }
 
 type clientState uint8
@@ -63,64 +67,75 @@ const (
 )
 
 func newClient(s *shared, m *meter, index int, at int64) *client {
-	return &client{
-		shared: s, meter: m, index: index, channel: index % s.opts.Channels,
-		slow: index >= s.opts.Subscribers, due: at, account: newAccount(),
+	n := s.opts.ChannelsPerConnection
+	k := &client{
+		shared: s, meter: m, wire: newWire(s.opts.Transport), index: index,
+		first: s.opts.firstChannel(index), slow: index >= s.opts.Subscribers, due: at,
+		accounts: make([]account, n), positions: make([][]byte, n),
 	}
+	for i := range k.accounts {
+		k.accounts[i] = newAccount()
+	}
+	return k
 }
 
-// request is the GET of the next connection.
-func (k *client) request() []byte {
-	to := k.server()
-	b := append([]byte("GET "), to.path...)
-	b = append(b, "/v1/sse?channel="...)
-	b = append(b, k.opts.channelName(k.channel)...)
-	b = append(b, " HTTP/1.1\r\nHost: "...)
-	b = append(b, to.host...)
-	b = append(b, "\r\nAccept: text/event-stream\r\nCache-Control: no-cache\r\n"...)
-	if len(k.lastID) > 0 {
-		b = append(b, "Last-Event-ID: "...)
-		b = append(b, k.lastID...)
-		b = append(b, "\r\n"...)
+// channel is the number of its i-th channel.
+func (k *client) channel(i int) int { return (k.first + i) % k.opts.Channels }
+
+// named is which of its channels has that name, -1 for none.
+func (k *client) named(name string) int {
+	if len(k.accounts) == 1 {
+		return 0
 	}
-	return append(b, "\r\n"...)
+	for i := range k.accounts {
+		if k.opts.channelName(k.channel(i)) == name {
+			return i
+		}
+	}
+	return -1
 }
+
+// request is what the next connection begins with.
+func (k *client) request() []byte { return k.wire.request(k, nil) }
 
 // server is where the current connection goes.
-func (k *client) server() *target { return &k.to[(k.index/k.opts.Channels+k.opens)%len(k.to)] }
+func (k *client) server() *target {
+	o := k.opts
+	return &k.to[(k.index*o.ChannelsPerConnection/o.Channels+k.opens)%len(k.to)]
+}
 
 // onOpen begins a connection: it is to be dialled.
 func (k *client) onOpen(now int64) {
 	k.state = open
 	k.opens++
 	k.closeAt(now+int64(openTimeout), errSlow)
-	k.response.reset()
-	k.events.reset()
-	k.ready, k.sent, k.detail = false, false, k.detail[:0]
+	k.wire.reset()
+	k.ready, k.sent, k.retry, k.out = false, false, 0, k.out[:0]
 }
 
 func (k *client) closeAt(at int64, why error) { k.due, k.why = at, why }
 
-// onSent notes that the request is out: all that a slow reader ever does.
-func (k *client) onSent() {
+// onSent notes that the request is out: all that a slow reader ever does. A poll
+// that has a cursor is ready by it.
+func (k *client) onSent(now int64) {
 	k.sent = true
-	if k.slow && k.why == errSlow {
-		k.due = never
-	}
-	if k.slow {
-		k.mu.Lock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.slow:
 		k.counts.slowOpen++
-		k.mu.Unlock()
+		k.onHead()
+	case k.opts.Transport == "longpoll" && len(k.cursor) > 0:
+		k.onHead()
+		k.onReady(true, now)
 	}
 }
 
-// Why a connection is closed, beside what the network says.
+// Why a connection is closed, beside what the network and its wire say.
 var (
-	errLife   = errors.New("its life is over")
-	errMoved  = errors.New("the server asked to move")
-	errSlow   = errors.New("no response to a subscription within " + openTimeout.String())
-	errEnded  = errors.New("the server ended the response")
-	errRefuse = errors.New("the server did not answer with an event stream")
+	errLife  = errors.New("its life is over")
+	errMoved = errors.New("the server asked to move")
+	errSlow  = errors.New("no response to a subscription within " + openTimeout.String())
 )
 
 // onBytes takes what was read; with an error the connection is to be closed.
@@ -128,86 +143,24 @@ func (k *client) onBytes(p []byte, now int64) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.counts.bytes += int64(len(p))
-	for {
-		wasHead := !k.response.headDone()
-		body, rest, err := k.response.next(p)
-		if err != nil {
-			k.counts.violations++
-			return err
-		}
-		if wasHead && k.response.headDone() {
-			k.onHead()
-		}
-		for len(body) > 0 && k.response.status == 200 {
-			var ok bool
-			if body, ok = k.events.next(body); ok {
-				if err := k.onEvent(&k.events.event, now); err != nil {
-					return err
-				}
-			}
-		}
-		if k.response.headDone() && k.response.status != 200 {
-			k.detail = append(k.detail, body[:min(len(body), 200-len(k.detail))]...)
-		}
-		if k.response.done() {
-			if k.response.status != 200 {
-				return fmt.Errorf("%w: %d %s", errRefuse, k.response.status, k.detail)
-			}
-			return errEnded
-		}
-		if p = rest; len(p) == 0 {
-			return nil
-		}
-	}
+	return k.wire.take(k, p, now)
 }
 
-// onHead checks the head of the response; mu is held.
+// onHead notes that the server has answered; mu is held.
 func (k *client) onHead() {
 	if k.why == errSlow {
 		k.due = never
 	}
-	if k.response.status == 200 && !k.response.stream {
-		k.violation("a subscription was answered 200, but its Content-Type is not text/event-stream")
-	}
 }
 
-// onEvent takes one event; mu is held.
-func (k *client) onEvent(v *event, now int64) error {
-	if v.hasID {
-		k.lastID = append(k.lastID[:0], v.id...)
-	}
-	if !v.hasData {
-		return nil
-	}
-	switch string(v.name) {
-	case "":
-		k.onMessage(v, now)
-	case "rejoin.ready":
-		k.onReady(v, now)
-	case "rejoin.gap":
-		k.onGap(v)
-	case "rejoin.move":
-		var move struct{ Within int64 }
-		if err := json.Unmarshal(v.data, &move); err != nil || move.Within < 0 {
-			k.violation("rejoin.move without a usable within")
-			move.Within = 0
-		}
-		if at := now + rand.Int64N(move.Within*int64(time.Millisecond)+1); at < k.due {
-			k.closeAt(at, errMoved)
-		}
-	case "rejoin.error", "rejoin.expired":
-		return fmt.Errorf("the server sent %s %s", v.name, clip(v.data))
-	}
-	return nil // names not known are to be ignored
-}
-
-func (k *client) onReady(v *event, now int64) {
+// onReady takes the position it was told; mu is held, as below.
+func (k *client) onReady(hasCursor bool, now int64) {
 	if k.ready {
-		k.violation("rejoin.ready came twice on one connection")
+		k.violation("ready came twice on one connection")
 		return
 	}
-	if !v.hasID {
-		k.violation("rejoin.ready came without an id: a client that drops now could not resume")
+	if !hasCursor {
+		k.violation("ready came without a cursor: a client that drops now could not resume")
 	}
 	k.ready = true
 	k.counts.open++
@@ -222,47 +175,67 @@ func (k *client) onReady(v *event, now int64) {
 	}
 }
 
-func (k *client) onGap(v *event) {
+func (k *client) onMove(data []byte, now int64) {
+	var move struct{ Within int64 }
+	if err := json.Unmarshal(data, &move); err != nil || move.Within < 0 {
+		k.violation("move came without a usable within")
+		move.Within = 0
+	}
+	if at := now + rand.Int64N(move.Within*int64(time.Millisecond)+1); at < k.due {
+		k.closeAt(at, errMoved)
+	}
+}
+
+func (k *client) onGap(data []byte) {
 	var gap struct {
 		Channel string
 		Missed  *int64
 		Reason  string
 	}
 	k.counts.gaps++
-	if err := json.Unmarshal(v.data, &gap); err != nil || gap.Reason != "trimmed" && gap.Reason != "reset" {
-		k.violation("rejoin.gap without a usable reason")
+	if err := json.Unmarshal(data, &gap); err != nil || gap.Reason != "trimmed" && gap.Reason != "reset" {
+		k.violation("a gap came without a usable reason")
 	}
 	missed := int64(-1)
 	if gap.Missed != nil {
 		missed = max(0, *gap.Missed)
 	}
-	k.account.onGap(missed, gap.Reason == "reset")
+	if i := k.named(gap.Channel); i >= 0 {
+		k.accounts[i].onGap(missed, gap.Reason == "reset")
+	} else {
+		k.violation("a gap came of another channel")
+	}
 }
 
-func (k *client) onMessage(v *event, now int64) {
+// onMessage takes a message of length bytes, of which payload is the beginning,
+// and returns which of the client's channels it is of, -1 for one of others.
+func (k *client) onMessage(payload []byte, length int, hasID bool, now int64) (i int) {
 	if !k.ready {
-		k.violation("a message came before rejoin.ready")
+		k.violation("a message came before ready")
 	}
-	s, ok := parseStamp(v.data, k.run)
+	s, ok := parseStamp(payload, k.run)
 	if !ok {
 		k.counts.foreign++
-		return
+		return -1
+	}
+	if i = s.channel - k.first; i < 0 {
+		i += k.opts.Channels
+	}
+	if i < 0 || i >= len(k.accounts) {
+		k.violation("a message of another channel came")
+		return -1
 	}
 	switch {
-	case !v.hasID:
+	case !hasID:
 		k.violation("a message came without an id")
-	case s.channel != k.channel:
-		k.violation("a message of another channel came")
-		return
-	case v.dataLen != k.opts.Size:
-		k.violation(fmt.Sprintf("a payload of %d bytes came, %d were sent", v.dataLen, k.opts.Size))
+	case length != k.opts.Size:
+		k.violation(fmt.Sprintf("a payload of %d bytes came, %d were sent", length, k.opts.Size))
 	}
-	if k.account.onMessage(s.seq) {
+	if k.accounts[i].onMessage(s.seq) {
 		k.counts.delivered++
-		delay := now - s.at
-		record(k.late, delay)
-		k.newest = max(k.newest, delay)
+		record(k.recent, now-s.at)
 	}
+	return i
 }
 
 // violation counts a breach of the contract; mu is held.
@@ -300,11 +273,7 @@ func (k *client) onClose(now int64, why error) {
 	default:
 		k.counts.dropped++
 		k.note(why.Error())
-		retry := k.events.retry
-		if retry == 0 {
-			retry = defaultRetry
-		}
-		k.due = now + int64(min(retry, maxRetry))
+		k.due = now + int64(min(cmp.Or(k.retry, defaultRetry), maxRetry))
 	}
 }
 

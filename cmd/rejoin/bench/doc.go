@@ -11,20 +11,24 @@
 // Files, one idea each:
 //
 //	options.go   what to run, and what is refused
+//	process.go   what is measured beside: by process id or from metrics
 //	run.go       the phases of a run
 //	floor*.go    the bare write loop and its child process
 //	stamp.go     the payload: run, channel, sequence, send time
 //	publish.go   the open schedule, the publishers, what was acknowledged
 //	client.go    one subscriber: its connections one after the other
-//	account.go   what one subscriber got, and the verdict on it
+//	wire.go      what a transport is to a client
+//	wire_*.go    SSE, WebSocket, long-poll
+//	account.go   what one subscriber got of one channel, and the verdict on it
 //	spans.go     sets of sequence numbers as ranges
 //	response.go  HTTP/1.1 responses that come in pieces
 //	events.go    the text/event-stream format in pieces
+//	frames.go    WebSocket frames in pieces
 //	fleet*.go    who reads the sockets: epoll on linux, else a goroutine each
 //	meter.go     counters and the latency histogram
 //	machine*.go  CPU and memory, from /proc
 //	openfiles*.go  the limit on open files
-//	result.go, table.go, progress.go   what is shown
+//	result.go, table.go, progress.go, report.go   what is shown
 //
 // # Concurrency
 //

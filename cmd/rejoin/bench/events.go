@@ -28,7 +28,8 @@ type event struct {
 	hasData bool
 }
 
-const maxKept = 2 << 10
+// maxKept is room for the ready of 100 channels.
+const maxKept = 32 << 10
 
 // reset forgets an unfinished line and event, as the end of a connection does.
 func (e *events) reset() {

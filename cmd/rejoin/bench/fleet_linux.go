@@ -212,19 +212,26 @@ func (r *epollReader) send(i int, k *client) error {
 		}
 		return os.NewSyscallError("connect", err)
 	}
-	b := k.request()
+	if err := r.write(i, k.request()); err != nil {
+		return err
+	}
+	k.onSent(r.now())
+	if k.slow {
+		return r.watch(unix.EPOLL_CTL_MOD, i, unix.EPOLLRDHUP)
+	}
+	return r.watch(unix.EPOLL_CTL_MOD, i, unix.EPOLLIN)
+}
+
+// write writes a request or an answer, of which a socket's buffer holds many.
+func (r *epollReader) write(i int, b []byte) error {
 	n, err := unix.Write(r.fds[i], b)
 	if err != nil {
 		return os.NewSyscallError("write", err)
 	}
 	if n < len(b) {
-		return fmt.Errorf("write: %w", io.ErrShortWrite) // a new socket's buffer holds a request many times over
+		return fmt.Errorf("write: %w", io.ErrShortWrite)
 	}
-	k.onSent()
-	if k.slow {
-		return r.watch(unix.EPOLL_CTL_MOD, i, unix.EPOLLRDHUP)
-	}
-	return r.watch(unix.EPOLL_CTL_MOD, i, unix.EPOLLIN)
+	return nil
 }
 
 func (r *epollReader) read(i int, k *client) error {
@@ -237,7 +244,12 @@ func (r *epollReader) read(i int, k *client) error {
 	case n == 0:
 		return errClosed
 	}
-	return k.onBytes(r.buf[:n], r.now())
+	if err := k.onBytes(r.buf[:n], r.now()); err != nil || len(k.out) == 0 {
+		return err
+	}
+	err = r.write(i, k.out)
+	k.out = k.out[:0]
+	return err
 }
 
 var errClosed = errors.New("the server closed the connection")

@@ -61,7 +61,7 @@ func (r *netReader) serve(k *client) {
 			if conn, err = r.dial(k); err != nil {
 				close(err)
 			} else {
-				k.onSent()
+				k.onSent(r.now())
 			}
 		case now >= k.due:
 			close(k.why)
@@ -72,6 +72,14 @@ func (r *netReader) serve(k *client) {
 				if why := k.onBytes(buf[:n], r.now()); why != nil {
 					close(why)
 					continue
+				}
+				if len(k.out) > 0 {
+					_ = conn.SetWriteDeadline(time.Now().Add(openTimeout)) // as above
+					_, why := conn.Write(k.out)
+					if k.out = k.out[:0]; why != nil {
+						close(fmt.Errorf("the connection ended: %w", why))
+						continue
+					}
 				}
 			}
 			if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -21,6 +21,9 @@ func RunFloor(ctx context.Context, o Options, command []string) (*Result, error)
 	if o.Life != 0 {
 		return nil, errors.New("the floor has no log, so nobody can resume there: leave --life out")
 	}
+	if o.Transport == "longpoll" || o.ChannelsPerConnection > 1 {
+		return nil, errors.New("the floor is streams of one channel: --transport sse or ws, --channels-per-connection 1")
+	}
 	child := exec.Command(command[0], command[1:]...)
 	stdin, err := child.StdinPipe()
 	if err != nil {
@@ -52,7 +55,7 @@ func RunFloor(ctx context.Context, o Options, command []string) (*Result, error)
 }
 
 // ServeFloor is the floor: it says its URL on out in one line and serves until
-// in ends. It accepts subscribers and, for each publish, writes the ready frame
-// to each of the channel's sockets with one write(2) each, in one loop: no log,
+// in ends. It accepts subscribers, of SSE or WebSocket, and, for each publish,
+// writes the ready frame to each of the channel's sockets with one write(2) each, in one loop: no log,
 // no resume, no heartbeat. A reader that takes nothing for a second is dropped.
 func ServeFloor(in io.Reader, out io.Writer) error { return serveFloor(in, out) }

@@ -3,9 +3,11 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -24,7 +26,7 @@ type floor struct {
 
 type floorChannel struct {
 	last    int64
-	readers []floorReader
+	readers [2][]floorReader // of SSE, of WebSocket
 }
 
 // floorReader is one socket. conn is kept only so that it is not collected,
@@ -59,6 +61,10 @@ func serveFloor(in io.Reader, out io.Writer) error {
 	}
 }
 
+// floorForms are how subscribers ask; their numbers are those of
+// floorChannel.readers.
+var floorForms = [2]string{"GET /v1/sse?channel=", "GET /v1/ws?channel="}
+
 // floorBuffers are request buffers: a subscriber gives its own back once it is
 // subscribed, and costs no more than its socket.
 var floorBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
@@ -77,11 +83,13 @@ func (f *floor) serve(conn net.Conn) {
 			_ = conn.Close() // the client has left
 			return
 		}
-		if channel, ok := strings.CutPrefix(target, "GET /v1/sse?channel="); ok {
-			if f.subscribe(conn, channel) != nil {
-				_ = conn.Close() // as above
+		for form, prefix := range floorForms {
+			if channel, ok := strings.CutPrefix(target, prefix); ok {
+				if f.subscribe(conn, form, channel) != nil {
+					_ = conn.Close() // as above
+				}
+				return
 			}
-			return
 		}
 		payload := make([]byte, min(length, MaxSize))
 		if _, err := io.ReadFull(r, payload); err != nil {
@@ -123,7 +131,7 @@ func readFloorHead(r *bufio.Reader) (target string, length int, err error) {
 	}
 }
 
-func (f *floor) subscribe(conn net.Conn, channel string) error {
+func (f *floor) subscribe(conn net.Conn, form int, channel string) error {
 	tcp := conn.(*net.TCPConn)
 	raw, err := tcp.SyscallConn()
 	if err != nil {
@@ -132,13 +140,20 @@ func (f *floor) subscribe(conn net.Conn, channel string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ch := f.channel(channel)
-	ready := fmt.Sprintf("retry: 1000\n\nid: %s\nevent: rejoin.ready\ndata: {}\n\n", floorID(ch.last))
-	head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store, no-transform\r\nTransfer-Encoding: chunked\r\n\r\n"
-	if _, err := fmt.Fprintf(conn, "%s%x\r\n%s\r\n", head, len(ready), ready); err != nil {
+	var first []byte
+	if form == 0 {
+		ready := fmt.Sprintf("retry: 1000\n\nid: %s\nevent: rejoin.ready\ndata: {}\n\n", floorID(ch.last))
+		first = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store, no-transform\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(ready), ready)
+	} else {
+		ready := fmt.Sprintf(`{"type":"ready","channels":{},"cursor":%q,"retry":1000}`, floorID(ch.last))
+		first = fmt.Appendf(nil, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: %s\r\n\r\n", wsAccept)
+		first = append(appendTextHeader(first, len(ready)), ready...)
+	}
+	if _, err := conn.Write(first); err != nil {
 		return err
 	}
 	return raw.Control(func(fd uintptr) {
-		ch.readers = append(ch.readers, floorReader{int(fd), tcp})
+		ch.readers[form] = append(ch.readers[form], floorReader{int(fd), tcp})
 	})
 }
 
@@ -161,17 +176,55 @@ func (f *floor) publish(channel string, payload []byte) (id string) {
 	ch := f.channel(channel)
 	ch.last++
 	id = floorID(ch.last)
+	for form := range ch.readers {
+		if len(ch.readers[form]) == 0 {
+			continue
+		}
+		if form == 0 {
+			f.frame = appendFloorEvent(f.frame[:0], id, payload)
+		} else {
+			f.frame = appendFloorText(f.frame[:0], channel, id, payload)
+		}
+		ch.readers[form] = writeAll(ch.readers[form], f.frame)
+	}
+	return id
+}
+
+// appendFloorEvent adds a message as an event in a chunk of HTTP/1.1.
+func appendFloorEvent(b []byte, id string, payload []byte) []byte {
 	event := "id: " + id + "\ndata: "
-	b := append(f.frame[:0], strconv.FormatInt(int64(len(event)+len(payload)+2), 16)...)
+	b = strconv.AppendInt(b, int64(len(event)+len(payload)+2), 16)
 	b = append(b, "\r\n"...)
 	b = append(b, event...)
 	b = append(b, payload...) // one line, as every payload of a run
-	b = append(b, "\n\n\r\n"...)
-	f.frame = b
+	return append(b, "\n\n\r\n"...)
+}
 
-	kept := ch.readers[:0]
-	for _, r := range ch.readers {
-		if writeWhole(r.fd, b) {
+// appendFloorText adds a message as a text frame.
+func appendFloorText(b []byte, channel, id string, payload []byte) []byte {
+	head := `{"type":"message","channel":"` + channel + `","id":"` + id + `","time":"2025-11-30T16:00:00.000Z","payload":"`
+	b = appendTextHeader(b, len(head)+len(payload)+2)
+	b = append(b, head...)
+	b = append(b, payload...) // without anything to escape, as every payload of a run
+	return append(b, `"}`...)
+}
+
+// appendTextHeader adds the header of an unmasked text frame of n bytes.
+func appendTextHeader(b []byte, n int) []byte {
+	switch {
+	case n <= 125:
+		return append(b, 0x81, byte(n))
+	case n <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(b, 0x81, 126), uint16(n))
+	}
+	return binary.BigEndian.AppendUint64(append(b, 0x81, 127), uint64(n))
+}
+
+// writeAll writes the frame to every reader and returns those that took it.
+func writeAll(readers []floorReader, frame []byte) []floorReader {
+	kept := readers[:0]
+	for _, r := range readers {
+		if writeWhole(r.fd, frame) {
 			kept = append(kept, r)
 		} else {
 			// It has left, or takes nothing: then an ordinary end would wait
@@ -180,9 +233,8 @@ func (f *floor) publish(channel string, payload []byte) (id string) {
 			_ = r.conn.Close()
 		}
 	}
-	clear(ch.readers[len(kept):])
-	ch.readers = kept
-	return id
+	clear(readers[len(kept):])
+	return kept
 }
 
 // writeWhole writes p, waiting for room up to a second.

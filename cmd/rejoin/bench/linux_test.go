@@ -12,16 +12,19 @@ import (
 // TestFloor runs the load on a child process that is the floor.
 func TestFloor(t *testing.T) {
 	t.Parallel()
-	o := small("http://ignored")
-	r, err := RunFloor(t.Context(), o, []string{os.Args[0], floorWord})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !r.OK || r.Delivered != 160 {
-		t.Errorf("%d of %d delivered: %v", r.Delivered, r.Expected, r.Err())
-	}
-	if p := r.server(); p == nil || p.RSSBeforeKB == 0 || p.PeakKB < p.RSSEndKB {
-		t.Errorf("the floor's process: %+v", p)
+	for _, transport := range []string{"sse", "ws"} {
+		o := small("http://ignored")
+		o.Transport = transport
+		r, err := RunFloor(t.Context(), o, []string{os.Args[0], floorWord})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.OK || r.Delivered != 160 {
+			t.Errorf("%s: %d of %d delivered: %v", transport, r.Delivered, r.Expected, r.Err())
+		}
+		if p := r.server(); p == nil || p.RSSBeforeKB == 0 || p.PeakKB < p.RSSEndKB {
+			t.Errorf("the floor's process: %+v", p)
+		}
 	}
 }
 
@@ -47,7 +50,11 @@ func TestFloorRefuses(t *testing.T) {
 	if _, err := RunFloor(t.Context(), o, []string{os.Args[0], floorWord}); err == nil || !strings.Contains(err.Error(), "--life") {
 		t.Errorf("error %v, want one about --life", err)
 	}
-	o.Life = 0
+	o.Life, o.Transport = 0, "longpoll"
+	if _, err := RunFloor(t.Context(), o, []string{os.Args[0], floorWord}); err == nil || !strings.Contains(err.Error(), "--transport sse or ws") {
+		t.Errorf("error %v, want one about --transport", err)
+	}
+	o.Transport = "sse"
 	if _, err := RunFloor(t.Context(), o, []string{"/bin/sh", "-c", "echo broken >&2; exit 1"}); err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("error %v, want the child's complaint", err)
 	}

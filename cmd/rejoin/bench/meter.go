@@ -2,7 +2,6 @@ package bench
 
 import (
 	"sync"
-	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -12,9 +11,10 @@ import (
 type meter struct {
 	mu     sync.Mutex // guards the following fields
 	counts counts
-	late   *hdr.Histogram // publish → deliver, µs
-	newest int64          // the worst delay since it was last asked for, ns
+	recent *hdr.Histogram // publish → deliver since the last cut, µs
 	first  string         // the first thing that went wrong, in words
+
+	late, spare *hdr.Histogram // before the last cut, and an empty one; the run's own
 }
 
 // counts are the sums of one or many meters.
@@ -56,7 +56,7 @@ func record(h *hdr.Histogram, ns int64) {
 	_ = h.RecordValue(min(max(ns/1000, 1), h.HighestTrackableValue())) // cannot fail inside the range
 }
 
-func newMeter() *meter { return &meter{late: newDelays()} }
+func newMeter() *meter { return &meter{recent: newDelays(), late: newDelays(), spare: newDelays()} }
 
 // note keeps the first failure; mu is held.
 func (m *meter) note(what string) {
@@ -77,24 +77,26 @@ func (ms meters) sum() (c counts) {
 	return c
 }
 
-// worst is the longest delay since it was asked last.
-func (ms meters) worst() time.Duration {
-	var ns int64
+// cut returns the delays since the last cut. Only the run calls it.
+func (ms meters) cut() *hdr.Histogram {
+	span := newDelays()
 	for _, m := range ms {
 		m.mu.Lock()
-		ns = max(ns, m.newest)
-		m.newest = 0
+		m.recent, m.spare = m.spare, m.recent
 		m.mu.Unlock()
+		span.Merge(m.spare)
+		m.late.Merge(m.spare)
+		m.spare.Reset()
 	}
-	return time.Duration(ns)
+	return span
 }
 
+// delays are all of them. Only the run calls it.
 func (ms meters) delays() *hdr.Histogram {
+	ms.cut()
 	all := newDelays()
 	for _, m := range ms {
-		m.mu.Lock()
 		all.Merge(m.late)
-		m.mu.Unlock()
 	}
 	return all
 }

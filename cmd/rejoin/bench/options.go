@@ -15,67 +15,58 @@ import (
 // Options say what to run. [DefaultOptions] is a small run on the local server;
 // the zero values of Life, Slow, Processes and Progress mean none.
 type Options struct {
-	URLs        []string // http://host:port of each server, with an optional path before /v1; see [target]
-	Transport   string   // "sse"
-	Subscribers int
-	Channels    int     // the subscribers are spread over them
-	Rate        float64 // messages a second, all channels together
-	Size        int     // payload bytes, at least [MinSize]
-	Duration    time.Duration
-	Life        time.Duration // each connection closes after so long and resumes
-	Slow        int           // extra connections that never read
-	Publishers  int           // connections that publish; a channel belongs to one
-	ConnectRate float64       // connections opened, and at the end closed, a second
-	Prefix      string        // channel names are <prefix>.<number>
-	Processes   []Process     // whose CPU and memory is measured; the first, or the one named "server", is the server's
-	Progress    Progress      // told twice a second, if not nil
-	Settle      time.Duration // pause between the last ready and the first message, for memory to come to rest
-	Quiet       time.Duration // after the last publish, without a delivery for so long, what is missing is not coming; with all there, a twentieth of it for repeats
-}
-
-// Process is a process to be measured.
-type Process struct {
-	Name string
-	PID  int
+	URLs                  []string // http://host:port of each server, with an optional path before /v1; see [target]
+	Transport             string   // "sse", "ws" or "longpoll"
+	Subscribers           int
+	Channels              int     // the subscribers are spread over them
+	ChannelsPerConnection int     // each subscriber reads so many, neighbours by number
+	Rate                  float64 // messages a second, all channels together
+	Size                  int     // payload bytes, at least [MinSize]
+	Duration              time.Duration
+	Life                  time.Duration // each connection closes after so long and resumes
+	Slow                  int           // extra connections that never read
+	Publishers            int           // connections that publish; a channel belongs to one
+	ConnectRate           float64       // connections opened, and at the end closed, a second
+	Prefix                string        // channel names are <prefix>.<number>
+	Processes             []Process     // whose CPU and memory is measured; the first, or the one named "server", is the server's
+	Progress              Progress      // told twice a second, if not nil
+	Settle                time.Duration // pause between the last ready and the first message, for memory to come to rest
+	Quiet                 time.Duration // after the last publish, without a delivery for so long, what is missing is not coming; with all there, a twentieth of it for repeats
 }
 
 // DefaultOptions are the defaults of the command line.
 func DefaultOptions() Options {
 	return Options{
-		URLs:        []string{"http://127.0.0.1:8080"},
-		Transport:   "sse",
-		Subscribers: 1000,
-		Channels:    1,
-		Rate:        100,
-		Size:        500,
-		Duration:    10 * time.Second,
-		Publishers:  8,
-		ConnectRate: 4000,
-		Prefix:      "bench",
-		Settle:      2 * time.Second,
-		Quiet:       5 * time.Second,
+		URLs:                  []string{"http://127.0.0.1:8080"},
+		Transport:             "sse",
+		Subscribers:           1000,
+		Channels:              1,
+		ChannelsPerConnection: 1,
+		Rate:                  100,
+		Size:                  500,
+		Duration:              10 * time.Second,
+		Publishers:            8,
+		ConnectRate:           4000,
+		Prefix:                "bench",
+		Settle:                2 * time.Second,
+		Quiet:                 5 * time.Second,
 	}
-}
-
-// ParseProcess reads "name=PID".
-func ParseProcess(s string) (Process, error) {
-	name, number, ok := strings.Cut(s, "=")
-	pid, err := strconv.Atoi(number)
-	if !ok || name == "" || err != nil || pid <= 0 {
-		return Process{}, fmt.Errorf("--pid %q: want name=PID, as in server=4242", s)
-	}
-	return Process{Name: name, PID: pid}, nil
 }
 
 // check returns the first thing that is wrong with the options, in words of the
 // command line.
 func (o *Options) check() error {
 	switch o.Transport {
-	case "sse":
-	case "longpoll", "ws":
-		return fmt.Errorf("--transport %s is not built yet: use sse", o.Transport)
+	case "sse", "ws":
+	case "longpoll":
+		if o.Slow > 0 {
+			return errors.New("--slow: a poll that nobody reads holds nothing up: use it with sse or ws")
+		}
 	default:
-		return fmt.Errorf("--transport %q: want sse (longpoll and ws are not built yet)", o.Transport)
+		return fmt.Errorf("--transport %q: want sse, ws or longpoll", o.Transport)
+	}
+	if n := o.ChannelsPerConnection; n < 1 || n > o.Channels || n > maxChannels {
+		return fmt.Errorf("--channels-per-connection %d: want 1 to %d, and no more than --channels %d", n, maxChannels, o.Channels)
 	}
 	if o.Prefix == "" || len(o.Prefix) > 150 || strings.Trim(o.Prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:~@=+-") != "" {
 		return fmt.Errorf("--prefix %q: want 1-150 characters of A-Z a-z 0-9 _ . : ~ @ = + -", o.Prefix)
@@ -113,6 +104,9 @@ func (o *Options) check() error {
 	}
 	return nil
 }
+
+// maxChannels is how many a server takes for a connection by default.
+const maxChannels = 100
 
 // minLife keeps a connection open long enough to be told anything.
 const minLife = 50 * time.Millisecond
@@ -186,6 +180,9 @@ func resolve(text string) (target, error) {
 	t.addr = netip.AddrPortFrom(a.Unmap(), uint16(n))
 	return t, nil
 }
+
+// firstChannel is the number of a subscriber's first channel.
+func (o *Options) firstChannel(index int) int { return index * o.ChannelsPerConnection % o.Channels }
 
 // channelName is the name of the channel with that number.
 func (o *Options) channelName(n int) string { return o.Prefix + "." + strconv.Itoa(n) }

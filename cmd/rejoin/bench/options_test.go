@@ -12,8 +12,10 @@ func TestOptionsRefused(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		{func(o *Options) { o.Transport = "ws" }, "--transport ws is not built yet"},
-		{func(o *Options) { o.Transport = "longpoll" }, "--transport longpoll is not built yet"},
+		{func(o *Options) { o.Transport, o.Slow = "longpoll", 1 }, "--slow"},
+		{func(o *Options) { o.ChannelsPerConnection = 0 }, "--channels-per-connection 0: want 1 to 100"},
+		{func(o *Options) { o.ChannelsPerConnection = 2 }, "no more than --channels 1"},
+		{func(o *Options) { o.Processes = []Process{{URL: "http://127.0.0.1:1/metrics"}} }, "--metrics-url http://127.0.0.1:1/metrics"},
 		{func(o *Options) { o.Transport = "pigeon" }, `--transport "pigeon"`},
 		{func(o *Options) { o.Prefix = "a b" }, "--prefix"},
 		{func(o *Options) { o.Prefix = "" }, "--prefix"},
@@ -33,7 +35,7 @@ func TestOptionsRefused(t *testing.T) {
 		{func(o *Options) { o.URLs = []string{"http://127.0.0.1:70000"} }, "is not a port"},
 		{func(o *Options) { o.URLs = nil }, "--url is missing"},
 		{func(o *Options) { o.Subscribers = 1 << 30 }, "ask for fewer --subscribers"},
-		{func(o *Options) { o.Processes = []Process{{"server", 1 << 30}} }, "--pid server=1073741824"},
+		{func(o *Options) { o.Processes = []Process{{Name: "server", PID: 1 << 30}} }, "--pid server=1073741824"},
 	} {
 		o := DefaultOptions()
 		tt.change(&o)
@@ -45,7 +47,7 @@ func TestOptionsRefused(t *testing.T) {
 
 func TestParseProcess(t *testing.T) {
 	t.Parallel()
-	if p, err := ParseProcess("server=42"); err != nil || p != (Process{"server", 42}) {
+	if p, err := ParseProcess("server=42"); err != nil || p != (Process{Name: "server", PID: 42}) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for _, bad := range []string{"", "42", "=42", "server=", "server=x", "server=-1", "server=0"} {

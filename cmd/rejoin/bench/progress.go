@@ -28,40 +28,90 @@ type Status struct {
 // return soon.
 type Progress func(Status)
 
-// progressEvery is the time between two looks.
-const progressEvery = 500 * time.Millisecond
+// progressEvery is the least time between two looks. A run has at most
+// maxSamples of them: a longer one is looked at less often.
+const (
+	progressEvery = 500 * time.Millisecond
+	maxSamples    = 600
+)
 
-// ticker tells the run's Progress.
+// Sample is what happened between two looks at a run, while it published and
+// until all had come.
+type Sample struct {
+	AtS           float64 `json:"at_s"` // its end, from the first publish
+	DeliveredPerS float64 `json:"delivered_per_s"`
+	P50           float64 `json:"p50_ms"` // publish → deliver
+	P99           float64 `json:"p99_ms"`
+	Max           float64 `json:"max_ms"`
+	CPU           float64 `json:"cpu,omitempty"`    // the server's, in cores
+	RSSKB         int64   `json:"rss_kb,omitempty"` // the server's at the end
+}
+
+// ticker looks at the run every so often, keeps the samples and tells the run's
+// Progress.
 type ticker struct {
 	run       *running
 	phase     Phase
-	at        int64
-	delivered int64
+	every     int64
+	at        int64 // the last look
+	delivered int64 // until then
+	cpu       time.Duration
+	begun     int64 // the first publish
+	series    []Sample
 }
 
-func newTicker(r *running) *ticker { return &ticker{run: r, phase: Connecting} }
+func newTicker(r *running) *ticker {
+	return &ticker{run: r, phase: Connecting, every: int64(max(progressEvery, r.opts.Duration/maxSamples))}
+}
 
 func (t *ticker) look() {
-	if t.run.now()-t.at >= int64(progressEvery) {
+	if t.run.now()-t.at >= t.every {
 		t.tell(false)
 	}
+}
+
+// publishing begins the samples.
+func (t *ticker) publishing(cpu time.Duration) {
+	t.phase, t.cpu = Publishing, cpu
+	t.begun = t.run.now()
+	t.at = t.begun
+}
+
+// leaving ends them.
+func (t *ticker) leaving() {
+	if t.phase != Connecting && t.run.now()-t.at >= int64(progressEvery/5) {
+		t.tell(false)
+	}
+	t.phase = Leaving
 }
 
 func (t *ticker) finish() { t.tell(true) }
 
 func (t *ticker) tell(done bool) {
-	if t.run.opts.Progress == nil {
-		return
-	}
 	now, c := t.run.now(), t.run.meters.sum()
+	delays := t.run.meters.cut()
 	span := max(float64(now-t.at)/1e9, 1e-3)
-	t.run.opts.Progress(Status{
-		Phase: t.phase, Elapsed: time.Duration(now),
-		Connected: c.open, Subscribers: int64(t.run.opts.Subscribers),
-		Published: t.run.publication.acked.Load(),
-		PerSecond: float64(c.delivered-t.delivered) / span,
-		Lag:       t.run.meters.worst(),
-		Done:      done,
-	})
+	rate := float64(c.delivered-t.delivered) / span
+	if t.phase == Publishing || t.phase == Draining {
+		d := delaysOf(delays)
+		s := Sample{AtS: float64(now-t.begun) / 1e9, DeliveredPerS: rate, P50: d.P50, P99: d.P99, Max: d.Max}
+		if p := serverOf(t.run.opts.Processes); p != nil {
+			if u, err := p.read(); err == nil { // else the run's own look at the end says so
+				s.CPU, s.RSSKB = (u.cpu-t.cpu).Seconds()/span, u.rssKB
+				t.cpu = u.cpu
+			}
+		}
+		t.series = append(t.series, s)
+	}
+	if t.run.opts.Progress != nil {
+		t.run.opts.Progress(Status{
+			Phase: t.phase, Elapsed: time.Duration(now),
+			Connected: c.open, Subscribers: int64(t.run.opts.Subscribers),
+			Published: t.run.publication.acked.Load(),
+			PerSecond: rate,
+			Lag:       time.Duration(delays.Max()) * time.Microsecond,
+			Done:      done,
+		})
+	}
 	t.at, t.delivered = now, c.delivered
 }

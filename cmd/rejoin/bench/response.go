@@ -12,8 +12,9 @@ import (
 type response struct {
 	state   responseState
 	status  int
-	stream  bool // Content-Type is text/event-stream, bare
-	close   bool // Connection: close
+	stream  bool   // Content-Type is text/event-stream, bare
+	close   bool   // Connection: close
+	accept  []byte // Sec-WebSocket-Accept
 	chunked bool
 	left    int64 // bytes left of the chunk, or of the body; -1: until the connection ends
 	head    int   // bytes of head so far
@@ -39,7 +40,7 @@ const maxHead = 32 << 10
 var errHead = errors.New("not an HTTP/1.1 response")
 
 // reset makes it ready for the next response.
-func (r *response) reset() { *r = response{line: r.line[:0]} }
+func (r *response) reset() { *r = response{line: r.line[:0], accept: r.accept[:0]} }
 
 // headDone reports whether status and headers are known.
 func (r *response) headDone() bool { return r.state > inHeaders }
@@ -164,6 +165,8 @@ func (r *response) header(line []byte) error {
 	switch {
 	case bytes.EqualFold(name, []byte("Content-Type")):
 		r.stream = string(value) == "text/event-stream"
+	case bytes.EqualFold(name, []byte("Sec-WebSocket-Accept")):
+		r.accept = append(r.accept[:0], value...)
 	case bytes.EqualFold(name, []byte("Connection")):
 		r.close = bytes.EqualFold(value, []byte("close"))
 	case bytes.EqualFold(name, []byte("Transfer-Encoding")):

@@ -10,20 +10,21 @@ import (
 
 // Result is what a run found. Its JSON form only ever grows.
 type Result struct {
-	URLs          []string `json:"urls"`
-	Transport     string   `json:"transport"`
-	Subscribers   int      `json:"subscribers"`
-	Channels      int      `json:"channels"`
-	Rate          float64  `json:"rate"`
-	Size          int      `json:"size"`
-	DurationS     float64  `json:"duration_s"`
-	LifeS         float64  `json:"life_s"`
-	SlowAsked     int      `json:"slow"`
-	Publishers    int      `json:"publishers"`
-	Interrupted   bool     `json:"interrupted"`
-	OK            bool     `json:"ok"` // nothing lost, repeated, out of order or against the contract
-	Failure       string   `json:"failure,omitempty"`
-	PublishFailed string   `json:"publish_failure,omitempty"`
+	URLs                  []string `json:"urls"`
+	Transport             string   `json:"transport"`
+	Subscribers           int      `json:"subscribers"`
+	Channels              int      `json:"channels"`
+	ChannelsPerConnection int      `json:"channels_per_connection"`
+	Rate                  float64  `json:"rate"`
+	Size                  int      `json:"size"`
+	DurationS             float64  `json:"duration_s"`
+	LifeS                 float64  `json:"life_s"`
+	SlowAsked             int      `json:"slow"`
+	Publishers            int      `json:"publishers"`
+	Interrupted           bool     `json:"interrupted"`
+	OK                    bool     `json:"ok"` // nothing lost, repeated, out of order or against the contract
+	Failure               string   `json:"failure,omitempty"`
+	PublishFailed         string   `json:"publish_failure,omitempty"`
 
 	Connections int64 `json:"connections"` // subscribers connected when publishing began
 	Reconnects  int64 `json:"reconnects"`
@@ -56,6 +57,7 @@ type Result struct {
 
 	Processes []ProcessUse `json:"processes"`
 	Generator Generator    `json:"generator"`
+	Series    []Sample     `json:"series"`
 }
 
 // Delays are percentiles in milliseconds.
@@ -78,7 +80,8 @@ func delaysOf(h *hdr.Histogram) Delays {
 // at the most in its life.
 type ProcessUse struct {
 	Name            string  `json:"name"`
-	PID             int     `json:"pid"`
+	PID             int     `json:"pid,omitempty"`
+	URL             string  `json:"url,omitempty"` // of its metrics
 	CPUS            float64 `json:"cpu_s"`
 	USPerDelivery   float64 `json:"us_per_delivery"`
 	RSSBeforeKB     int64   `json:"rss_before_kb"`
@@ -184,8 +187,6 @@ func (r *Result) server() *ProcessUse {
 	}
 	return nil
 }
-
-const serverName = "server"
 
 // Comparison is a server beside the floor under the same load.
 type Comparison struct {

@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // sample is a result with every field set.
 func sample() *Result {
 	r := &Result{
-		URLs: []string{"http://127.0.0.1:8080"}, Transport: "sse", Subscribers: 6000, Channels: 2, Rate: 100, Size: 500,
+		URLs: []string{"http://127.0.0.1:8080"}, Transport: "sse", Subscribers: 6000, Channels: 2, ChannelsPerConnection: 1, Rate: 100, Size: 500,
 		DurationS: 10, LifeS: 1, SlowAsked: 5, Publishers: 2, Interrupted: true,
 		Failure: "the server ended the response", PublishFailed: "publish: 503",
 		Connections: 6000, Reconnects: 1000, Dropped: 3, Moved: 2, SlowCut: 1,
@@ -25,11 +25,12 @@ func sample() *Result {
 		Latency:     Delays{1.25, 2.5, 10, 20, 30.125},
 		PublishCall: Delays{0.5, 0.75, 1, 1.5, 2},
 		Processes: []ProcessUse{
-			{"server", 4242, 6.5, 2.171, 10240, 37888, 40960, 41984, 4.6, false},
-			{"redis", 4243, 0.25, 0.0835, 8192, 8192, 9216, 9216, 0, true},
+			{"server", 4242, "", 6.5, 2.171, 10240, 37888, 40960, 41984, 4.6, false},
+			{"redis", 4243, "", 0.25, 0.0835, 8192, 8192, 9216, 9216, 0, true},
 		},
 		Generator: Generator{CPUS: 5.25, BusiestReader: 0.95, MachineBusy: 0.99, WakeLateP99MS: 12, BehindMaxMS: 150},
 	}
+	r.Series = []Sample{{0.5, 284000, 1.25, 10, 30.125, 0.65, 38000}, {1, 286000, 1.5, 12, 20, 0.7, 40960}}
 	r.Generator.judge(r.PublishCall)
 	r.settle()
 	return r
@@ -39,10 +40,10 @@ func sample() *Result {
 func floorSample() *Result {
 	r := sample()
 	*r = Result{
-		URLs: []string{"http://127.0.0.1:1"}, Transport: "sse", Subscribers: 6000, Channels: 2, Rate: 100, Size: 500,
+		URLs: []string{"http://127.0.0.1:1"}, Transport: "sse", Subscribers: 6000, Channels: 2, ChannelsPerConnection: 1, Rate: 100, Size: 500,
 		DurationS: 10, Publishers: 2, Connections: 6000, Published: 1000, Expected: 3000000, Delivered: 3000000,
 		Seconds: 10, DeliveredPerS: 300000, Latency: r.Latency, PublishCall: r.PublishCall,
-		Processes: []ProcessUse{{"floor", 4244, 6.3, 2.1, 6144, 16384, 16384, 16384, 1.7, false}},
+		Processes: []ProcessUse{{"floor", 4244, "", 6.3, 2.1, 6144, 16384, 16384, 16384, 1.7, false}},
 	}
 	r.Generator.judge(r.PublishCall)
 	r.settle()

@@ -58,9 +58,9 @@ func run(ctx context.Context, o Options, fleetOf func(*shared) *fleet) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	r.progress.phase = Publishing
 	connections := r.meters.sum().open
 	mark := r.mark()
+	r.progress.publishing(serverCPU(&o, connected))
 	r.publication.start(ctx)
 	s.churn.Store(o.Life > 0)
 	if err := r.wait(r.publication.done); err != nil {
@@ -86,10 +86,10 @@ func run(ctx context.Context, o Options, fleetOf func(*shared) *fleet) (*Result,
 	res.Interrupted = interrupted
 	for i, p := range o.Processes {
 		u := ProcessUse{
-			Name: p.Name, PID: p.PID,
+			Name: p.Name, PID: p.PID, URL: p.URL,
 			CPUS:        (after[i].cpu - connected[i].cpu).Seconds(),
 			RSSBeforeKB: before[i].rssKB, RSSConnectedKB: connected[i].rssKB, RSSEndKB: after[i].rssKB,
-			PeakKB:          after[i].peakKB,
+			PeakKB:          max(after[i].peakKB, after[i].rssKB),
 			KBPerConnection: float64(connected[i].rssKB-before[i].rssKB) / float64(o.Subscribers+o.Slow),
 			Used:            before[i].cpu > usedCPU,
 		}
@@ -109,9 +109,9 @@ func runName() string {
 
 func readProcesses(all []Process) (uses []usage, err error) {
 	for _, p := range all {
-		u, err := readProcess(p.PID)
+		u, err := p.read()
 		if err != nil {
-			return nil, fmt.Errorf("--pid %s=%d: %w", p.Name, p.PID, err)
+			return nil, err
 		}
 		uses = append(uses, u)
 	}
@@ -134,7 +134,7 @@ func (r *running) until(ctx context.Context, limit time.Duration, done func() bo
 	t := time.NewTicker(look)
 	defer t.Stop()
 	end := r.now() + int64(limit)
-	for !done() {
+	for ctx.Err() == nil && !done() {
 		if r.now() >= end {
 			return true, nil
 		}
@@ -147,7 +147,7 @@ func (r *running) until(ctx context.Context, limit time.Duration, done func() bo
 		}
 		r.progress.look()
 	}
-	return false, nil
+	return false, context.Cause(ctx)
 }
 
 func (r *running) pause(ctx context.Context, d time.Duration) error {
@@ -201,9 +201,10 @@ func (r *running) join(ctx context.Context) error {
 func (r *running) drain() error {
 	r.progress.phase = Draining
 	expected, unknown := int64(0), int64(0)
+	readers := r.opts.readersOf()
 	for i := range r.publication.channels {
 		p := &r.publication.channels[i]
-		expected += p.acknowledged(1, p.last+1) * r.readersOf(i)
+		expected += p.acknowledged(1, p.last+1) * readers[i]
 		unknown += p.unknown.count()
 	}
 	have, since := int64(0), r.now()
@@ -217,13 +218,25 @@ func (r *running) drain() error {
 	return err
 }
 
-// readersOf is how many subscribers a channel has.
-func (r *running) readersOf(channel int) int64 {
-	n := r.opts.Subscribers / r.opts.Channels
-	if channel < r.opts.Subscribers%r.opts.Channels {
-		n++
+// readersOf is how many subscribers each channel has.
+func (o *Options) readersOf() []int64 {
+	all := make([]int64, o.Channels)
+	for i := range o.Subscribers {
+		for j := range o.ChannelsPerConnection {
+			all[(o.firstChannel(i)+j)%o.Channels]++
+		}
 	}
-	return int64(n)
+	return all
+}
+
+// serverCPU is the CPU time of the server among the processes' uses.
+func serverCPU(o *Options, uses []usage) time.Duration {
+	for i := range uses {
+		if &o.Processes[i] == serverOf(o.Processes) {
+			return uses[i].cpu
+		}
+	}
+	return 0
 }
 
 // rampDown closes all connections at the rate they were opened and waits for
@@ -233,7 +246,7 @@ func (r *running) rampDown() {
 		return
 	}
 	r.downAlready = true
-	r.progress.phase = Leaving
+	r.progress.leaving()
 	r.end.Store(r.now())
 	gone := make(chan struct{})
 	go func() { r.wg.Wait(); close(gone) }()
@@ -261,13 +274,13 @@ func (r *running) result(from, to mark) *Result {
 	o, p, c := r.opts, r.publication, r.meters.sum()
 	res := &Result{
 		URLs: o.URLs, Transport: o.Transport, Subscribers: o.Subscribers, Channels: o.Channels,
-		Rate: o.Rate, Size: o.Size, DurationS: o.Duration.Seconds(), LifeS: o.Life.Seconds(),
+		ChannelsPerConnection: o.ChannelsPerConnection, Rate: o.Rate, Size: o.Size, DurationS: o.Duration.Seconds(), LifeS: o.Life.Seconds(),
 		SlowAsked: o.Slow, Publishers: o.publishers(),
 		Failure: r.meters.failure(), PublishFailed: p.failure,
 		Reconnects: c.reconnects, Dropped: c.dropped, Moved: c.moved, SlowCut: c.slowCut,
 		Gaps: c.gaps, Violations: c.violations, Foreign: c.foreign, BytesRead: c.bytes,
 		Latency: delaysOf(r.meters.delays()), PublishCall: delaysOf(p.calls),
-		Processes: []ProcessUse{},
+		Processes: []ProcessUse{}, Series: r.progress.series,
 	}
 	for i := range p.channels {
 		ch := &p.channels[i]
@@ -278,7 +291,9 @@ func (r *running) result(from, to mark) *Result {
 	var v verdict
 	for _, k := range r.clients {
 		if !k.slow {
-			v.plus(k.account.close(&p.channels[k.channel]))
+			for i := range k.accounts {
+				v.plus(k.accounts[i].close(&p.channels[k.channel(i)]))
+			}
 		}
 	}
 	res.Expected, res.Delivered = v.expected, v.got

@@ -49,6 +49,9 @@ func (r *Result) headline() string {
 	if r.Channels > 1 {
 		channels = group(int64(r.Channels)) + " channels"
 	}
+	if r.ChannelsPerConnection > 1 {
+		channels += fmt.Sprintf(", %d on each connection", r.ChannelsPerConnection)
+	}
 	s := fmt.Sprintf("%s  %s  %s subscribers, %s, %g messages/s of %s bytes for %gs",
 		strings.Join(r.URLs, ", "), r.Transport, group(int64(r.Subscribers)), channels, r.Rate, group(int64(r.Size)), r.DurationS)
 	if r.LifeS > 0 {
