@@ -121,8 +121,8 @@ func (r *reader) follow(limit int, live bool) (events []event, err error) {
 	for reads := range maxReads {
 		l := m.logs[reads%len(m.logs)]
 		q := stream.Query{Channel: m.channel, After: r.cursor, Limit: limit}
-		if limit == 5 { // bounded by bytes alone: two at a time
-			q.Limit, q.MaxBytes = 100, stream.EntryOverhead+2
+		if limit == 5 { // bounded by bytes alone: four at a time
+			q.Limit, q.MaxBytes = 100, 4*stream.EntryOverhead
 		}
 		if live && r.cursor != stream.Earliest {
 			q.Follow = true
