@@ -37,7 +37,7 @@ type Options struct {
 // Meter hears what calls to Redis cost. Its methods are called from several
 // goroutines and must be quick.
 type Meter interface {
-	// RoundTrip: Redis answered this operation ("append", "read", "delete",
+	// RoundTrip: Redis answered this operation ("append", "read", "delete", "list",
 	// "bounds", "look", "audit") within d.
 	RoundTrip(op string, d time.Duration)
 	// Error: this operation failed; kind is one of the stream.Err… values.
