@@ -66,11 +66,15 @@ func serve(cmd *cobra.Command, _ []string) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
+	limitMemory(logger)
 	s, err := newServer(cmd.Context(), c, rules, logger)
 	if err != nil {
 		return err
 	}
 	s.announce()
+	tidying, stopTidying := context.WithCancel(context.Background())
+	defer stopTidying()
+	go tidy(tidying)
 	select {
 	case err := <-s.failed:
 		s.close()
