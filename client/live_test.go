@@ -44,13 +44,18 @@ func (a *account) take(e client.Event) error {
 	return nil
 }
 
-// publishNumbers publishes 1 to n on each channel, one channel after the other.
+// publishNumbers publishes 1 to n on each channel, some with each request.
 func publishNumbers(ctx context.Context, c *client.Client, channels []string, n int) error {
+	var messages []client.Publication
 	for i := range n {
 		for _, channel := range channels {
-			if _, err := c.Publish(ctx, channel, strconv.Itoa(i+1), nil); err != nil {
+			messages = append(messages, client.Publication{Channel: channel, Payload: strconv.Itoa(i + 1)})
+		}
+		if i == n-1 || len(messages) >= 10 {
+			if _, err := c.PublishBatch(ctx, messages); err != nil {
 				return err
 			}
+			messages = nil
 		}
 	}
 	return nil

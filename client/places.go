@@ -52,8 +52,10 @@ func (p *places) move(channel string, id stream.ID) {
 
 // of is a channel's position, if it is known.
 func (p *places) of(channel string) (stream.ID, bool) {
-	i := slices.Index(p.names, channel)
-	return p.ids[i], p.known[i]
+	if i := slices.Index(p.names, channel); i >= 0 {
+		return p.ids[i], p.known[i]
+	}
+	return stream.ID{}, false
 }
 
 // cursor is the cursor's text: an id, or the compact form of several channels
