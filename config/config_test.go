@@ -102,7 +102,6 @@ var samples = []struct {
 	}}},
 }
 
-// Holds G73.
 const someHash = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 
 // needs are settings without which another is refused.
@@ -114,6 +113,7 @@ var needs = map[string][]string{
 	"tls.key":             {"--tls-cert=c"},
 }
 
+// Holds G73.
 func TestEverySettingFromEverySource(t *testing.T) {
 	var named []string
 	for _, s := range samples {
