@@ -204,6 +204,7 @@ func (s *subscription) run(ctx context.Context) error {
 		server := servers[attempt%len(servers)]
 		attempt++
 		s.up, s.moved, s.retry, s.state = false, false, 0, ""
+		begun := time.Now()
 		err := s.connect(ctx, server)
 		switch {
 		case s.stopped || errors.Is(err, errOver) || ctx.Err() != nil:
@@ -220,7 +221,7 @@ func (s *subscription) run(ctx context.Context) error {
 		if s.up {
 			tries, hint, pause = 0, 0, backoff{}
 			switch {
-			case s.moved: // spread already
+			case s.moved && time.Since(begun) > firstWait: // spread already
 			case s.retry > 0:
 				wait = s.retry
 			default:
@@ -233,10 +234,7 @@ func (s *subscription) run(ctx context.Context) error {
 				wait, hint = min(hint, mostRetryAfter)+pause.next(), 0
 			}
 		}
-		if s.moved && s.up {
-			continue
-		}
-		if !s.tell(Disconnected{at(s.cursor), err, wait}) {
+		if !(s.up && s.moved) && !s.tell(Disconnected{at(s.cursor), err, wait}) {
 			return nil
 		}
 		if sleep(ctx, wait) != nil {

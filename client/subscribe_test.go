@@ -254,6 +254,18 @@ func TestSubscribeMoves(t *testing.T) {
 	assert.Greater(t, len(moments), 5)
 }
 
+// A server that is all but gone, and says so to whoever comes, is not asked in a
+// loop.
+func TestSubscribeMovesInNoCircle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{t: t, answers: []answer{stays(retryLine, readyFrame, "event: rejoin.move\ndata: {\"within\":0}\n\n")}}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		require.NoError(t, read(ctx, f.client(client.Options{}), news, func(client.Event) bool { return true }))
+		assert.Len(t, f.asked(), 20)
+	})
+}
+
 // What is for good ends the subscription with the server's own words.
 func TestSubscribeRefused(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 409, 410} {
