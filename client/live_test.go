@@ -104,6 +104,51 @@ func TestSubscribeAcrossKilledServers(t *testing.T) {
 	}
 }
 
+// A server that drains sends its readers elsewhere: nothing is missed, and
+// nothing breaks.
+func TestSubscribeThroughADrain(t *testing.T) {
+	for _, transport := range []client.Transport{client.SSE, client.WebSocket} {
+		t.Run(transport.String(), func(t *testing.T) {
+			log := newLog(t)
+			leaving, staying := newServerOn(t, log), newServerOn(t, log)
+			c := newClient(t, client.Options{URLs: []string{leaving.url(), staying.url()}})
+			writer := newClient(t, client.Options{URL: staying.url()})
+			ctx := within(t, patience)
+			writing, stop := context.WithCancel(ctx)
+			var work sync.WaitGroup
+			defer work.Wait()
+			defer stop()
+			a, connections, after := account{last: map[string]int{}}, 0, 0
+			for event, err := range c.Subscribe(ctx, client.SubscribeOptions{Channels: []string{"news"}, Transport: transport}) {
+				require.NoError(t, err)
+				require.NoError(t, a.take(event))
+				switch e := event.(type) {
+				case client.Ready:
+					if connections++; connections == 1 {
+						work.Go(func() { assert.NoError(t, leaving.broker.Drain(ctx, 300*time.Millisecond)) })
+						work.Go(func() {
+							for n := 1; writing.Err() == nil; n++ {
+								_, err := writer.Publish(ctx, "news", strconv.Itoa(n), nil)
+								assert.NoError(t, err)
+							}
+						})
+					}
+				case client.Message:
+					if connections == 2 {
+						after++
+					}
+				case client.Disconnected:
+					assert.Fail(t, "a break", "%v", e.Err)
+				}
+				if after == 50 {
+					break
+				}
+			}
+			require.Equal(t, 50, after)
+		})
+	}
+}
+
 // Readers change server and transport at every turn with nothing but the cursor
 // of what they saw last, whatever that was: each message comes once, in order.
 func TestHop(t *testing.T) {
