@@ -5,6 +5,7 @@
 // Files, one idea each:
 //
 //	test                the one command of all checks; --fast for the inner loop
+//	bench               what it costs, against its targets; not part of test
 //	imports_test.go     the order of imports
 //	guarantees_test.go  docs/guarantees.md names tests that exist
 //	interop/            real clients from npm, used by scripts/e2e
