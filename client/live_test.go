@@ -152,7 +152,11 @@ func TestSubscribeThroughADrain(t *testing.T) {
 // Readers change server and transport at every turn with nothing but the cursor
 // of what they saw last, whatever that was: each message comes once, in order.
 func TestHop(t *testing.T) {
-	const readers, total, hops = 24, 1200, 20
+	const readers, hops = 24, 20
+	total := 3000
+	if testing.Short() {
+		total = 600
+	}
 	for _, channels := range [][]string{{"one"}, {"a", "b", "c"}} {
 		t.Run(fmt.Sprint(len(channels)), func(t *testing.T) {
 			log := newLog(t)
