@@ -95,9 +95,11 @@ func New(o Options) *API {
 		events: sse.New(sse.Options{
 			Broker: o.Broker, RetryMin: o.RetryMin, RetryMax: o.RetryMax, Stuck: o.Stuck, Problem: problemBody,
 		}),
-		polls: longpoll.New(longpoll.Options{Broker: o.Broker, RetryMin: o.RetryMin, RetryMax: o.RetryMax, Stuck: o.Stuck}),
 		probe: probe{log: o.Log, broker: o.Broker},
 	}
+	a.polls = longpoll.New(longpoll.Options{
+		Broker: o.Broker, RetryMin: o.RetryMin, RetryMax: o.RetryMax, Stuck: o.Stuck, Fail: a.failPoll,
+	})
 	a.sockets = ws.New(ws.Options{
 		Broker: o.Broker, RetryMin: o.RetryMin, RetryMax: o.RetryMax, Stuck: o.Stuck, Problem: problemBody,
 		MaxChannels: o.MaxChannels, Rewind: o.Rewind,
@@ -111,7 +113,10 @@ func New(o Options) *API {
 
 // Wait returns when every connection that was taken over has ended; closing the
 // broker ends them all. No request may come meanwhile.
-func (a *API) Wait() { a.sockets.Wait() }
+func (a *API) Wait() {
+	a.sockets.Wait()
+	a.polls.Wait()
+}
 
 // payloadLimit is the largest payload of a channel in bytes.
 func (a *API) payloadLimit(channel string) int {

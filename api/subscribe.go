@@ -52,11 +52,16 @@ func (a *API) subscribeWS(w http.ResponseWriter, r *http.Request) error {
 func (a *API) handlePoll(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := serve(w, r); err != nil {
-			p := a.note(err)
-			p.setHead(w.Header(), r)
-			longpoll.WriteError(w, r, p.Status, p.body())
+			a.failPoll(w, r, err)
 		}
 	}
+}
+
+// failPoll answers a poll with an error, in the form it asked for.
+func (a *API) failPoll(w http.ResponseWriter, r *http.Request, err error) {
+	p := a.note(err)
+	p.setHead(w.Header(), r)
+	longpoll.WriteError(w, r, p.Status, p.body())
 }
 
 // subscribeRequest reads what all transports share, sees that the client may read

@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"net"
 	"os"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,8 +24,22 @@ type ear struct {
 }
 
 type earSlot struct {
-	outlet *Outlet
-	turn   int32
+	heard heard
+	turn  int32
+}
+
+// heard is a connection that an ear listens to.
+type heard interface {
+	// hear takes what came, with a buffer to read into, and listens again with op.
+	hear(e *ear, buf []byte, op int)
+	// mute: hear never blocks.
+	mute() bool
+}
+
+// place is a connection's place in an ear.
+type place struct {
+	raw        syscall.RawConn
+	slot, turn int32
 }
 
 // newEar makes an ear; nil when the system has none to give.
@@ -45,45 +61,51 @@ func newEar() *ear {
 	return e
 }
 
-// enter gives an outlet its slot.
-func (e *ear) enter(o *Outlet) {
+// enter gives a connection its place.
+func (e *ear) enter(h heard, p *place) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if n := len(e.free); n > 0 {
-		o.slot = e.free[n-1]
+		p.slot = e.free[n-1]
 		e.free = e.free[:n-1]
 	} else {
-		o.slot = int32(len(e.slots))
+		p.slot = int32(len(e.slots))
 		e.slots = append(e.slots, earSlot{})
 	}
-	s := &e.slots[o.slot]
-	s.outlet = o
+	s := &e.slots[p.slot]
+	s.heard = h
 	s.turn++
-	o.turn = s.turn
+	p.turn = s.turn
 }
 
-// listen watches an outlet's connection for one event, with EPOLL_CTL_ADD the
-// first time and EPOLL_CTL_MOD after.
-func (e *ear) listen(o *Outlet, op int) {
-	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: o.slot, Pad: o.turn}
+// listen waits for one event of a connection, with EPOLL_CTL_ADD the first time
+// and EPOLL_CTL_MOD after; false when the connection is closed.
+func (e *ear) listen(p *place, op int) bool {
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: p.slot, Pad: p.turn}
 	var err error
-	cerr := o.raw.Control(func(fd uintptr) {
+	cerr := p.raw.Control(func(fd uintptr) {
 		err = unix.EpollCtl(int(e.epoll.Fd()), op, int(fd), &event)
 	})
-	if err != nil || cerr != nil {
-		o.shut()
+	return err == nil && cerr == nil
+}
+
+// forget frees a connection's place. Its descriptor leaves the epoll instance by
+// being closed, or by leave.
+func (e *ear) forget(p *place) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := &e.slots[p.slot]; s.turn == p.turn && s.heard != nil {
+		s.heard = nil
+		e.free = append(e.free, p.slot)
 	}
 }
 
-// forget frees an outlet's slot. Its descriptor leaves the epoll instance by
-// being closed.
-func (e *ear) forget(o *Outlet) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if s := &e.slots[o.slot]; s.outlet == o {
-		s.outlet = nil
-		e.free = append(e.free, o.slot)
-	}
+// leave takes a connection that stays open out of the ear.
+func (e *ear) leave(p *place) {
+	_ = p.raw.Control(func(fd uintptr) {
+		_ = unix.EpollCtl(int(e.epoll.Fd()), unix.EPOLL_CTL_DEL, int(fd), nil)
+	})
+	e.forget(p)
 }
 
 // run hears events until stop. A client that has something to say gets a
@@ -105,14 +127,14 @@ func (e *ear) run(wg *sync.WaitGroup) {
 			s := e.slots[ev.Fd]
 			e.mu.Unlock()
 			switch {
-			case s.outlet == nil || s.turn != ev.Pad:
-			case s.outlet.o.Receive == nil:
-				s.outlet.hear(e, scrap, unix.EPOLL_CTL_MOD)
+			case s.heard == nil || s.turn != ev.Pad:
+			case s.heard.mute():
+				s.heard.hear(e, scrap, unix.EPOLL_CTL_MOD)
 			default:
 				wg.Go(func() {
 					buf := hearBuffers.Get().(*[hearBytes]byte)
 					defer hearBuffers.Put(buf)
-					s.outlet.hear(e, buf[:], unix.EPOLL_CTL_MOD)
+					s.heard.hear(e, buf[:], unix.EPOLL_CTL_MOD)
 				})
 			}
 		}
@@ -136,25 +158,83 @@ func (e *ear) close() {
 // hear takes what the client sent, until there is no more for now or it is gone.
 func (o *Outlet) hear(e *ear, buf []byte, op int) {
 	for {
-		var n int
-		var err error
-		cerr := o.raw.Read(func(fd uintptr) bool {
-			n, err = unix.Read(int(fd), buf)
-			return true
-		})
+		n, err := readNow(o.raw, buf, 0)
 		switch {
-		case cerr != nil:
-			o.shut()
-			return
-		case err == unix.EINTR:
 		case err == unix.EAGAIN:
-			e.listen(o, op)
+			if !e.listen(&o.place, op) {
+				o.shut()
+			}
 			return
 		case err != nil || n == 0:
 			o.shut()
 			return
-		default:
-			o.receive(buf[:n])
+		}
+		o.receive(buf[:n])
+	}
+}
+
+func (o *Outlet) mute() bool { return o.o.Receive == nil }
+
+// readNow reads without blocking: EAGAIN when nothing has come.
+func readNow(raw syscall.RawConn, buf []byte, flags int) (n int, err error) {
+	for {
+		cerr := raw.Read(func(fd uintptr) bool {
+			n, _, err = unix.Recvfrom(int(fd), buf, flags)
+			return true
+		})
+		if cerr != nil {
+			return 0, cerr
+		}
+		if err != unix.EINTR {
+			return n, err
 		}
 	}
+}
+
+// watch waits for a client to go, and takes nothing of what it sends.
+type watch struct {
+	place
+	gone func()
+}
+
+func (w *watch) mute() bool { return true }
+
+func (w *watch) hear(e *ear, buf []byte, op int) {
+	n, err := readNow(w.raw, buf[:1], unix.MSG_PEEK)
+	switch {
+	case err == unix.EAGAIN:
+		if !e.listen(&w.place, op) {
+			w.gone()
+		}
+	case err != nil || n == 0:
+		w.gone()
+	}
+	// Else it has sent the next request already, and is not watched further.
+}
+
+// Watch calls gone, at most once and from another goroutine, if the client of a
+// connection goes while it is watched; what it sends stays unread. stop ends
+// the watch. It may be used when [Broker.CanPump].
+func (b *Broker) Watch(conn *net.TCPConn, gone func()) (stop func()) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		gone()
+		return func() {}
+	}
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		b.startPumps()
+	}
+	b.mu.Unlock()
+	if closed {
+		gone()
+		return func() {}
+	}
+	w := &watch{place: place{raw: raw}, gone: sync.OnceFunc(gone)}
+	b.pumps.ear.enter(w, &w.place)
+	if !b.pumps.ear.listen(&w.place, unix.EPOLL_CTL_ADD) {
+		w.gone()
+	}
+	return func() { b.pumps.ear.leave(&w.place) }
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -74,16 +73,15 @@ type OutletOptions struct {
 // owns it: the pump, or, while the socket is full, a waiter. Everybody else only
 // posts and pokes.
 type Outlet struct {
+	place
 	o     OutletOptions
 	conn  *net.TCPConn
-	raw   syscall.RawConn
 	sub   *Subscription
 	pump  *pump
 	group *group
 	key   *tail
 
-	slot, turn int32 // in the ear
-	deaf       bool  // the client has said its last word; the reader's own
+	deaf bool // the client has said its last word; the reader's own
 
 	queued  atomic.Bool // in the pump's queue
 	waiting atomic.Bool // a waiter owns it
@@ -106,7 +104,7 @@ func (b *Broker) Attach(conn *net.TCPConn, sub *Subscription, o OutletOptions, a
 	if err != nil {
 		return false
 	}
-	out := &Outlet{o: o, conn: conn, raw: raw, sub: sub}
+	out := &Outlet{place: place{raw: raw}, o: o, conn: conn, sub: sub}
 	out.written.Store(time.Now().UnixNano())
 	var first *tail
 	sub.mu.Lock()
@@ -125,12 +123,12 @@ func (b *Broker) Attach(conn *net.TCPConn, sub *Subscription, o OutletOptions, a
 		}
 		return true
 	}
-	b.pumps.once.Do(func() { b.pumps.start(b) })
+	b.startPumps()
 	b.pumps.least().enter(out, first)
 	if attached != nil {
 		attached(out)
 	}
-	b.pumps.ear.enter(out)
+	b.pumps.ear.enter(out, &out.place)
 	sub.outlet.Store(out)
 	b.pumps.wg.Go(out.begin)
 	b.mu.Unlock()
@@ -311,7 +309,7 @@ func (o *Outlet) shut() {
 	if o.closed.Swap(true) {
 		return
 	}
-	o.sub.b.pumps.ear.forget(o)
+	o.sub.b.pumps.ear.forget(&o.place)
 	o.conn.Close()
 	o.sub.Close()
 	o.pump.leave(o)

@@ -88,6 +88,9 @@ func (ps *pumps) close(open []*Outlet) {
 	})
 }
 
+// startPumps starts them with the first connection.
+func (b *Broker) startPumps() { b.pumps.once.Do(func() { b.pumps.start(b) }) }
+
 // least is the pump with the fewest connections.
 func (ps *pumps) least() *pump {
 	best, least := ps.all[0], int(^uint(0)>>1)

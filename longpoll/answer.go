@@ -25,7 +25,8 @@ const (
 type poll struct {
 	params
 	channels []channel
-	hold     bool // it has a cursor for each channel, and waits for news
+	hold     bool      // it has a cursor for each channel, and waits for news
+	end      time.Time // when its time is up; zero until it runs
 
 	messages []*delivery.Record // oldest first
 	bytes    int                // of their JSON

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -176,9 +177,14 @@ func TestClientLeaves(t *testing.T) {
 			require.Empty(t, rest)
 		}
 		require.NoError(t, conn.Close())
-		<-w.served
-		require.Zero(t, w.broker.Stats().Subscriptions)
+		w.gone()
 	}
+}
+
+// gone waits until no poll is held or answered.
+func (w *world) gone() {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool { return w.broker.Stats().Subscriptions == 0 }, 10*time.Second, time.Millisecond)
 }
 
 // dial sends a request on a connection of its own.
@@ -209,7 +215,10 @@ func TestStuckClient(t *testing.T) {
 	w := newWorld(t, Options{Stuck: 100 * time.Millisecond}, memlog.Options{})
 	w.publish("a", strings.Repeat("x", 16<<20)) // more than the kernel's buffers hold
 	stuck := w.dial("channel=a&lastEventId=0")
-	<-w.served
+	for w.broker.Stats().Subscriptions == 0 {
+		runtime.Gosched()
+	}
+	w.gone()
 	resp, err := http.ReadResponse(bufio.NewReader(stuck), nil)
 	require.NoError(t, err)
 	_, err = io.Copy(io.Discard, resp.Body)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"rejoin/delivery"
@@ -20,10 +21,21 @@ type Options struct {
 	// Stuck is how long a write may go without progress before the connection
 	// ends (10 s).
 	Stuck time.Duration
+	// Fail answers a request with an error. With it, the connection of a poll that
+	// is held is taken from the HTTP server and given back with the answer; nil:
+	// it keeps its handler's goroutine and the server's buffers.
+	Fail func(http.ResponseWriter, *http.Request, error)
 }
 
 // Handler serves polls.
-type Handler struct{ o Options }
+type Handler struct {
+	o      Options
+	parked sync.WaitGroup // polls whose connections were taken over
+}
+
+// Wait returns when every connection that was taken over has been given back or
+// closed; closing the broker ends them. No request may come meanwhile.
+func (h *Handler) Wait() { h.parked.Wait() }
 
 // New makes a handler.
 func New(o Options) *Handler {
@@ -68,33 +80,52 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Req
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 
 	sub := h.o.Broker.Subscribe(req.Channels)
-	defer sub.Close()
 	sub.ExpireAt(req.Expires) // answers a poll that is held
 	p := newPoll(params, req.Channels)
-	if err := p.run(r.Context(), sub); err != nil {
-		if r.Context().Err() != nil {
-			panic(http.ErrAbortHandler)
+	err = p.run(r.Context(), sub, h.canPark(r))
+	if errors.Is(err, errPark) {
+		if h.park(w, r, p, sub) {
+			return nil
 		}
+		err = p.run(r.Context(), sub, false)
+	}
+	defer sub.Close()
+	switch {
+	case err == nil:
+	case r.Context().Err() != nil:
+		panic(http.ErrAbortHandler)
+	default:
 		return err
 	}
+	if h.finish(w, p, sub) != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// finish answers a poll; an error means that the client does not take it.
+func (h *Handler) finish(w http.ResponseWriter, p *poll, sub *delivery.Subscription) error {
 	head, cursor := w.Header(), p.cursor()
 	head.Set("Last-Event-ID", cursor)
 	if p.over && !p.allEnded() {
 		head.Set("Connection", "close") // the next poll is for another server
 	}
-	if err := h.write(w, params.form, p.parts(cursor, h.retry())); err != nil {
-		panic(http.ErrAbortHandler)
+	if err := h.write(w, p.form, p.parts(cursor, h.retry())); err != nil {
+		return err
 	}
 	sub.Answered(p.messages)
 	return nil
 }
 
-// run gathers until there is an answer; ctx is the client's.
+// run gathers until there is an answer; ctx is the client's. With park it returns
+// errPark instead of waiting, to be called again without.
 //
 // A parked poll is woken by its channels and by one timer; it asks the log for
 // nothing.
-func (p *poll) run(ctx context.Context, sub *delivery.Subscription) error {
-	end := time.Now().Add(p.timeout)
+func (p *poll) run(ctx context.Context, sub *delivery.Subscription, park bool) error {
+	if p.end.IsZero() {
+		p.end = time.Now().Add(p.timeout)
+	}
 	var timer *time.Timer // for end, then for the end of gathering
 	gathering := false
 	for {
@@ -109,8 +140,11 @@ func (p *poll) run(ctx context.Context, sub *delivery.Subscription) error {
 		case p.standing != delivery.Behind && p.positioned() && (!p.hold || p.news && p.wait == 0):
 			return nil
 		}
+		if park {
+			return errPark
+		}
 		if timer == nil {
-			timer = time.NewTimer(p.timeout)
+			timer = time.NewTimer(time.Until(p.end))
 			defer timer.Stop()
 		}
 		if p.news && !gathering && p.positioned() {
@@ -119,7 +153,7 @@ func (p *poll) run(ctx context.Context, sub *delivery.Subscription) error {
 			if p.wait > 0 {
 				window = p.wait
 			}
-			timer.Reset(min(window, time.Until(end)))
+			timer.Reset(min(window, time.Until(p.end)))
 		}
 		select {
 		case <-sub.Wake():

@@ -31,7 +31,6 @@ type world struct {
 	handler *Handler
 	url     string
 	client  *http.Client
-	served  chan struct{} // one for each request that was served
 }
 
 // newWorld is a world on sockets.
@@ -43,6 +42,7 @@ func newWorld(t *testing.T, o Options, lo memlog.Options) *world {
 	t.Cleanup(func() {
 		w.client.CloseIdleConnections()
 		w.broker.Close() // ends the polls, for which srv.Close waits
+		w.handler.Wait()
 		srv.Close()
 		require.NoError(t, w.log.Close())
 	})
@@ -51,9 +51,10 @@ func newWorld(t *testing.T, o Options, lo memlog.Options) *world {
 
 // newSilentWorld is a world without sockets; whoever makes it closes it.
 func newSilentWorld(t *testing.T, o Options, lo memlog.Options) *world {
-	w := &world{t: t, log: newTestLog(lo), served: make(chan struct{}, 1)}
+	w := &world{t: t, log: newTestLog(lo)}
 	w.broker = delivery.New(w.log, delivery.Options{Retention: lo.Retention})
 	o.Broker = w.broker
+	o.Fail = w.fail
 	w.handler = New(o)
 	return w
 }
@@ -72,21 +73,25 @@ func bubble(t *testing.T, lo memlog.Options, test func(t *testing.T, w *world)) 
 
 // ServeHTTP does what the API does.
 func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
-	defer signal(w.served)
 	req, err := delivery.ParseRequest(r.URL.RawQuery, r.Header.Get("Last-Event-ID"), delivery.RequestRules{Now: w.log.Now()})
 	if err == nil {
 		err = w.handler.Serve(out, r, req)
 	}
 	if err != nil {
-		status := http.StatusInternalServerError
-		if _, bad := errors.AsType[*delivery.RequestError](err); bad {
-			status = http.StatusBadRequest
-		} else if errors.Is(err, stream.ErrUnavailable) {
-			status = http.StatusServiceUnavailable
-		}
-		body, _ := json.Marshal(map[string]string{"detail": err.Error()})
-		WriteError(out, r, status, body)
+		w.fail(out, r, err)
 	}
+}
+
+// fail answers with an error.
+func (w *world) fail(out http.ResponseWriter, r *http.Request, err error) {
+	status := http.StatusInternalServerError
+	if _, bad := errors.AsType[*delivery.RequestError](err); bad {
+		status = http.StatusBadRequest
+	} else if errors.Is(err, stream.ErrUnavailable) {
+		status = http.StatusServiceUnavailable
+	}
+	body, _ := json.Marshal(map[string]string{"detail": err.Error()})
+	WriteError(out, r, status, body)
 }
 
 func (w *world) publish(channel, payload string) stream.ID {
