@@ -79,6 +79,7 @@ func TestOldestExpires(t *testing.T) {
 		g.settled("+a")
 		g.want(9, "1")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		<-g.sub.Wake()
 		g.want(9, "")
 		if !g.done {
