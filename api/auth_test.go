@@ -19,6 +19,9 @@ import (
 
 const jwtSecret = "0123456789abcdef0123456789abcdef"
 
+// apiKey is a key for everything that is found wherever it is written.
+const apiKey = "apikey-quetzal"
+
 func patterns(texts ...string) (ps []stream.Pattern) {
 	for _, text := range texts {
 		p, err := stream.ParsePattern(text)
@@ -51,6 +54,7 @@ func guardedWorld(t *testing.T, o Options) *world {
 			key("reader", access.Rights{Read: patterns("news.*")}),
 			key("writer", access.Rights{Publish: patterns("news.*", "box")}),
 			key("admin", access.Rights{Admin: true}),
+			key(apiKey, access.Rights{Read: patterns("**"), Publish: patterns("**"), Admin: true}),
 			key("all", access.Rights{Read: patterns("**"), Publish: patterns("**"), Admin: true}),
 		},
 		JWT:       &access.JWT{Secret: jwtSecret},
@@ -436,4 +440,54 @@ func TestKeysUnavailable(t *testing.T) {
 	a.problem(t, 503, "keys_unavailable")
 	require.Equal(t, "1", a.Header.Get("Retry-After"))
 	require.Equal(t, 200, w.do("GET", "/v1/channels/open/messages", "").StatusCode)
+}
+
+// Whatever a request is and however its token comes, the debug log has neither
+// it nor a payload. (This log leaves nothing out.)
+func TestNoSecretIsLogged(t *testing.T) {
+	w := guardedWorld(t, Options{Origins: []string{"https://friend.example"}})
+	w.http.Timeout = 20 * time.Second
+	const payload = "payload-capybara"
+	good, expired := token(time.Now().Add(time.Hour), "**"), token(time.Now().Add(-time.Hour), "**")
+	routes, requests := 0, 0
+	require.NoError(t, chi.Walk(w.api.Public.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		routes++
+		path := strings.NewReplacer("{channel}", "open.a", "{id}", "1-1").Replace(route)
+		for _, text := range []string{apiKey, good, expired, good + "x", good + ";x", good + "%zz", strings.Repeat("quetzal", 3000)} {
+			for _, c := range []struct {
+				query  string
+				header []string
+			}{
+				{"?channel=nothere%20&x=" + payload, bearerOf(text)},
+				{"?channel=nothere%20&key=" + payload + "&token=" + text, nil},
+				{"?lastEventId=" + payload, []string{"Cookie", tokenCookie + "=" + text, "Idempotency-Key", payload, "Last-Event-ID", payload}},
+			} {
+				w.do(method, path+c.query, `{"channels":["open.a"],"payload":"`+payload+`"}`, c.header...)
+				requests++
+			}
+		}
+		return nil
+	}))
+	require.Greater(t, routes, 14)
+	require.Equal(t, 201, w.do("POST", "/v1/channels/open.b/messages", payload, bearerOf(apiKey)...).StatusCode)
+	requests++
+	for _, text := range []string{apiKey, good} {
+		resp, in := w.events("channel=open.b&lastEventId=earliest&token=" + text)
+		until(t, in, "data: ")
+		_ = resp.Body.Close()
+		c, _, err := w.socket("channel=open.b&token=" + text)
+		require.NoError(t, err)
+		require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte(`{"type":"auth","token":"`+expired+`","ref":7}`)))
+		require.EqualValues(t, 7, frame(t, c, "error")["ref"])
+		_ = c.CloseNow()
+		requests += 2
+	}
+	var log string
+	require.Eventually(t, func() bool {
+		log = w.logged.String()
+		return strings.Count(log, `"message":"request"`) >= requests
+	}, 10*time.Second, time.Millisecond, "every request is in the log")
+	for _, secret := range append(strings.Split(good+"."+expired, "."), jwtSecret, "quetzal", "capybara", "token=", "Bearer") {
+		require.NotContains(t, log, secret)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,14 +17,19 @@ type Certificate struct {
 
 	mu     sync.Mutex // guards the following
 	loaded *tls.Certificate
-	stamps [2]stamp  // of the files, when they were last read
-	looked time.Time // when the stamps were last compared
+	files  files     // as they were when they were last read
+	looked time.Time // when they were last looked at
 }
 
-// stamp tells one version of a file from another.
-type stamp struct {
-	modified time.Time
-	size     int64
+// files are the two; nil when one could not be looked at.
+type files []os.FileInfo
+
+// same reports whether both are what they were. By time and size alone a file
+// that takes another's place in the same moment would be overlooked.
+func (f files) same(other files) bool {
+	return slices.EqualFunc(f, other, func(a, b os.FileInfo) bool {
+		return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+	})
 }
 
 // lookEvery is how long a change of the files may go unnoticed.
@@ -34,7 +40,7 @@ const lookEvery = time.Second
 func LoadCertificate(certFile, keyFile string, log func(message string, err error)) (*Certificate, error) {
 	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log, looked: time.Now()}
 	var err error
-	if c.stamps, err = c.look(); err != nil {
+	if c.files, err = c.look(); err != nil {
 		return nil, err
 	}
 	if c.loaded, err = c.load(); err != nil {
@@ -59,18 +65,15 @@ func (c *Certificate) get() *tls.Certificate {
 		return c.loaded
 	}
 	c.looked = time.Now()
-	stamps, err := c.look() // before reading: a change meanwhile is seen next time
-	if err == nil && stamps == c.stamps {
-		return c.loaded
-	}
-	if err != nil && c.stamps == [2]stamp{} {
-		return c.loaded // it was said
+	now, err := c.look() // before reading: a change meanwhile is seen next time
+	if now.same(c.files) {
+		return c.loaded // or both are nil: it was said
 	}
 	var loaded *tls.Certificate
 	if err == nil {
 		loaded, err = c.load()
 	}
-	if c.stamps = stamps; err != nil {
+	if c.files = now; err != nil {
 		c.log("tls: the certificate changed and cannot be read: the old one stays in use", err)
 		return c.loaded
 	}
@@ -79,15 +82,16 @@ func (c *Certificate) get() *tls.Certificate {
 	return c.loaded
 }
 
-func (c *Certificate) look() (s [2]stamp, err error) {
-	for i, path := range []string{c.certFile, c.keyFile} {
+func (c *Certificate) look() (files, error) {
+	var f files
+	for _, path := range []string{c.certFile, c.keyFile} {
 		info, err := os.Stat(path)
 		if err != nil {
-			return [2]stamp{}, err
+			return nil, err
 		}
-		s[i] = stamp{info.ModTime(), info.Size()}
+		f = append(f, info)
 	}
-	return s, nil
+	return f, nil
 }
 
 func (c *Certificate) load() (*tls.Certificate, error) {
