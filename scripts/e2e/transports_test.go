@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -32,16 +33,20 @@ var transports = []func(ctx context.Context, t *traveller, server string) error{
 type traveller struct {
 	name     string
 	channels []string
+	extra    []string    // names and values for every query
+	tls      *tls.Config // for servers at https; nil: none
+	web      *http.Client
 
 	mu     sync.Mutex        // guards the following
 	places map[string]string // by channel, the id it goes on from
 	last   map[string]int    // by channel, the newest number that came
 	faults []string          // the first few
+	pings  int               // of a WebSocket
 	placed chan struct{}     // closed when each channel has a place
 }
 
 func newTraveller(name string, channels ...string) *traveller {
-	return &traveller{name: name, channels: channels, places: map[string]string{}, last: map[string]int{}, placed: make(chan struct{})}
+	return &traveller{name: name, channels: channels, web: streams, places: map[string]string{}, last: map[string]int{}, placed: make(chan struct{})}
 }
 
 // message is one as JSON, on each transport.
@@ -65,6 +70,8 @@ func (t *traveller) told(what, data string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch what {
+	case "ping":
+		t.pings++
 	case "gap", "error", "expired", "end":
 		t.fault("was told %s %s", what, data)
 	}
@@ -148,6 +155,7 @@ func (t *traveller) has(n int) bool {
 // address is a transport's address with the channels and whatever else.
 func (t *traveller) address(server, path string, pairs ...string) string {
 	query := url.Values{"channel": t.channels}
+	pairs = append(pairs, t.extra...)
 	for i := 0; i < len(pairs); i += 2 {
 		query.Set(pairs[i], pairs[i+1])
 	}
@@ -173,7 +181,7 @@ func readSSE(ctx context.Context, t *traveller, server string) error {
 		return err
 	}
 	req.Header.Set("Last-Event-ID", t.cursor())
-	res, err := streams.Do(req)
+	res, err := t.web.Do(req)
 	if err != nil {
 		return err
 	}
@@ -205,7 +213,7 @@ func readPolls(ctx context.Context, t *traveller, server string) error {
 		if err != nil {
 			return err
 		}
-		res, err := streams.Do(req)
+		res, err := t.web.Do(req)
 		if err != nil {
 			return err
 		}
@@ -241,7 +249,12 @@ func readSocket(ctx context.Context, t *traveller, server string) error {
 	if err != nil {
 		return err
 	}
-	var dialer net.Dialer
+	var dialer interface {
+		DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	} = &net.Dialer{}
+	if t.tls != nil {
+		dialer = &tls.Dialer{Config: t.tls}
+	}
 	conn, err := dialer.DialContext(ctx, "tcp", address.Host)
 	if err != nil {
 		return err
@@ -275,7 +288,9 @@ func readSocket(ctx context.Context, t *traveller, server string) error {
 			}
 		case 8:
 			return io.EOF
-		case 9: // a pong with the mask 0 0 0 0
+		case 9:
+			t.told("ping", "")
+			// A pong with the mask 0 0 0 0.
 			if _, err := conn.Write(append([]byte{0x8a, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...)); err != nil {
 				return err
 			}
