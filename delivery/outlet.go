@@ -156,7 +156,7 @@ func (o *Outlet) serve(w *writing, now time.Time) {
 	p.reset()
 	o.parting = o.gather(w)
 	if p.size > 0 {
-		n, err := writePieces(o.raw, p.list)
+		n, err := w.write(o.raw)
 		switch {
 		case err != nil:
 			o.shut()

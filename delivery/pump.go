@@ -44,6 +44,10 @@ type group struct {
 type writing struct {
 	Pieces
 	items []Item
+
+	call func(fd uintptr) bool // see write
+	n    int
+	err  error
 }
 
 // pumps is all pumps of a broker.

@@ -8,17 +8,21 @@ import (
 
 const epollAdd = unix.EPOLL_CTL_ADD
 
-// writePieces writes as much as the socket takes without blocking: write(2) for
-// one piece, writev(2) for more. n < the total without an error: it is full.
-func writePieces(raw syscall.RawConn, list [][]byte) (n int, err error) {
-	cerr := raw.Write(func(fd uintptr) bool {
-		n, err = writeFD(int(fd), list)
-		return true // whatever came of it: waiting is the waiter's
-	})
-	if cerr != nil {
-		return 0, cerr
+// write writes as much of the pieces as the socket takes without blocking:
+// write(2) for one piece, writev(2) for more. n < the total without an error: it
+// is full.
+func (w *writing) write(raw syscall.RawConn) (n int, err error) {
+	if w.call == nil { // once: a closure for each write would be garbage
+		w.call = func(fd uintptr) bool {
+			w.n, w.err = writeFD(int(fd), w.list)
+			return true // whatever came of it: waiting is the waiter's
+		}
 	}
-	return n, err
+	w.n, w.err = 0, nil
+	if err := raw.Write(w.call); err != nil {
+		return 0, err
+	}
+	return w.n, w.err
 }
 
 func writeFD(fd int, list [][]byte) (total int, err error) {

@@ -7,6 +7,4 @@ import (
 	"syscall"
 )
 
-func writePieces(syscall.RawConn, [][]byte) (int, error) {
-	return 0, errors.ErrUnsupported
-}
+func (w *writing) write(syscall.RawConn) (int, error) { return 0, errors.ErrUnsupported }
