@@ -30,6 +30,7 @@ type fake struct {
 	cutAfter int
 	cutHard  bool
 	noID     bool // rejoin.ready without an id
+	skip     int  // the message that is left out
 
 	mu        sync.Mutex // guards the following fields
 	log       map[string][]string
@@ -59,6 +60,8 @@ func (f *fake) serve(t *testing.T) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/channels/{channel}/messages", f.onPublish)
 	mux.HandleFunc("GET /v1/sse", f.onSubscribe)
+	mux.HandleFunc("GET /v1/ws", f.serveWS)
+	mux.HandleFunc("GET /v1/poll", f.servePoll)
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	return srv
@@ -124,7 +127,9 @@ func (f *fake) onSubscribe(w http.ResponseWriter, r *http.Request) {
 				}
 				return
 			}
-			f.write(w, at+1, log[at])
+			if at+1 != f.skip {
+				f.write(w, at+1, log[at])
+			}
 		}
 		if flush() != nil {
 			return
