@@ -189,7 +189,7 @@ func bearer(r *http.Request) (string, error) {
 // could, so there cookies never count.
 func (a *API) fromOwnPage(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
-	if slices.Contains(a.o.Origins, origin) && origin != "*" {
+	if slices.Contains(a.o.Origins, origin) {
 		return true
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {

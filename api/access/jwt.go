@@ -108,7 +108,7 @@ func newVerifier(o JWT, log func(string, error)) (*verifier, error) {
 		}
 	}
 	options := []jwt.ParserOption{
-		jwt.WithValidMethods(algorithms), jwt.WithExpirationRequired(), jwt.WithLeeway(nbfLeeway), jwt.WithIssuer(o.Issuer),
+		jwt.WithValidMethods(algorithms), jwt.WithLeeway(nbfLeeway), jwt.WithIssuer(o.Issuer),
 	}
 	if o.Audience != "" {
 		options = append(options, jwt.WithAudience(o.Audience))
@@ -139,11 +139,12 @@ func (v *verifier) verify(ctx context.Context, text string, now time.Time) (clai
 		// RFC 7515, section 4.1.11: what is not understood must be refused.
 		return claims{}, &TokenError{Reason: "the token's header has crit, and nothing of that is understood"}
 	}
+	// The parser does not miss exp, and looks at it with a leeway.
 	expires, err := members.GetExpirationTime()
 	if err != nil || expires == nil {
-		return claims{}, refusal(jwt.ErrTokenRequiredClaimMissing) // the parser has looked
+		return claims{}, refusal(jwt.ErrTokenRequiredClaimMissing)
 	}
-	if !now.Before(expires.Time) { // the parser looked with a leeway
+	if !now.Before(expires.Time) {
 		return claims{}, refusal(jwt.ErrTokenExpired)
 	}
 	c := claims{expires: expires.Time}
