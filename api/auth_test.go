@@ -69,6 +69,7 @@ func guardedWorld(t *testing.T, o Options) *world {
 func bearerOf(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
 // Every route but those listed wants a token: a new one cannot be forgotten.
+// Holds G95.
 func TestEveryRouteAsks(t *testing.T) {
 	w := guardedWorld(t, Options{})
 	open := map[string]bool{"/healthz": true, "/readyz": true, "/v1/channels/{channel}/stream": true /* not built: 404 */}
@@ -93,6 +94,7 @@ func TestEveryRouteAsks(t *testing.T) {
 }
 
 // What each kind of token may do, and what not.
+// Holds G96.
 func TestWhatEachMay(t *testing.T) {
 	w := guardedWorld(t, Options{})
 	all := bearerOf("all")
@@ -180,6 +182,7 @@ func TestWhatEachMay(t *testing.T) {
 }
 
 // Of many messages each is judged by itself.
+// Holds G96.
 func TestManyByTheirChannels(t *testing.T) {
 	w := guardedWorld(t, Options{})
 	a := w.do("POST", "/v1/messages", `{"messages":[{"channel":"newsx","payload":"a"},{"channel":"news.uk","payload":"b"},{"channel":"open.a","payload":"c"}]}`, bearerOf("writer")...)
@@ -191,6 +194,7 @@ func TestManyByTheirChannels(t *testing.T) {
 }
 
 // A token in the query is for reading alone.
+// Holds G97.
 func TestTokenInTheQuery(t *testing.T) {
 	w := guardedWorld(t, Options{})
 	for _, path := range []string{"/v1/channels/news.uk/messages?", "/v1/channels/news.uk?", "/v1/poll?channel=news.uk&"} {
@@ -236,6 +240,7 @@ func TestAuthorizationHeader(t *testing.T) {
 
 // A cookie counts from pages of this origin and of those that are named, on every
 // transport.
+// Holds G98.
 func TestCookies(t *testing.T) {
 	w := guardedWorld(t, Options{Origins: []string{"https://friend.example"}})
 	own := "http://" + strings.TrimPrefix(w.url, "http://")
@@ -285,6 +290,7 @@ func TestCookies(t *testing.T) {
 }
 
 // With cors.origins "*" every page may use the API, and none with a cookie.
+// Holds G98.
 func TestCookiesWithEveryOrigin(t *testing.T) {
 	w := guardedWorld(t, Options{Origins: []string{"*"}})
 	header := []string{"Cookie", tokenCookie + "=reader", "Origin", "https://any.example"}
@@ -300,6 +306,7 @@ func TestCookiesWithEveryOrigin(t *testing.T) {
 
 // Without a cookie, too, a page of an origin that is not allowed opens no
 // WebSocket: no CORS would keep it from reading.
+// Holds G98.
 func TestWebSocketOrigin(t *testing.T) {
 	w := guardedWorld(t, Options{Origins: []string{"https://friend.example"}})
 	_, resp, err := w.socket("channel=open.a", "Origin", "https://evil.example")
@@ -317,6 +324,7 @@ func soon() time.Time { return time.Now().Truncate(time.Second).Add(2 * time.Sec
 
 // An event stream is told that its token ran out, then it is cut off, on
 // HTTP/1.1, where a pump writes it, and on HTTP/2.
+// Holds G101.
 func TestExpiryOnSSE(t *testing.T) {
 	w := guardedWorld(t, Options{})
 	h2 := new(http.Protocols)
@@ -349,6 +357,7 @@ func TestExpiryOnSSE(t *testing.T) {
 
 // A poll that is held is answered when its token runs out; the next one is
 // refused.
+// Holds G101.
 func TestExpiryOnPoll(t *testing.T) {
 	w := guardedWorld(t, Options{})
 	at := soon()
@@ -371,6 +380,7 @@ func TestExpiryOnPoll(t *testing.T) {
 
 // A WebSocket begins without a token, gets one, gets a newer one before that runs
 // out, and is closed when nothing new comes.
+// Holds G101.
 func TestTokensOnWebSocket(t *testing.T) {
 	w := guardedWorld(t, Options{})
 	c, _, err := w.socket("")
@@ -405,6 +415,7 @@ func TestTokensOnWebSocket(t *testing.T) {
 }
 
 // A new token that does not cover what is read closes the WebSocket.
+// Holds G101.
 func TestLesserTokenOnWebSocket(t *testing.T) {
 	w := guardedWorld(t, Options{})
 	c, _, err := w.socket("channel=news.uk", bearerOf("reader")...)
@@ -418,6 +429,7 @@ func TestLesserTokenOnWebSocket(t *testing.T) {
 }
 
 // Health stays open, and the operators' listener asks nobody.
+// Holds G95.
 func TestWhatStaysOpen(t *testing.T) {
 	w := guardedWorld(t, Options{})
 	for _, url := range []string{w.url + "/healthz", w.url + "/readyz", w.url + "/readyz?log=1", w.admin + "/readyz", w.admin + "/metrics"} {
@@ -427,6 +439,7 @@ func TestWhatStaysOpen(t *testing.T) {
 }
 
 // While tokens cannot be verified they are neither taken nor refused.
+// Holds G100.
 func TestKeysUnavailable(t *testing.T) {
 	checker, err := access.New(access.Options{JWT: &access.JWT{JWKSURL: "http://127.0.0.1:1/"}, Anonymous: access.Rights{Read: patterns("open")}})
 	require.NoError(t, err)
@@ -444,6 +457,7 @@ func TestKeysUnavailable(t *testing.T) {
 
 // Whatever a request is and however its token comes, the debug log has neither
 // it nor a payload. (This log leaves nothing out.)
+// Holds G78.
 func TestNoSecretIsLogged(t *testing.T) {
 	w := guardedWorld(t, Options{Origins: []string{"https://friend.example"}})
 	w.http.Timeout = 20 * time.Second

@@ -68,6 +68,7 @@ func (c *Certificate) now() {
 
 // A new certificate is used for the connections that come; what cannot be read
 // is not, and is said once.
+// Holds G102.
 func TestCertificateIsReadAgain(t *testing.T) {
 	files := newCertificateFiles(t)
 	files.writeBoth(1)
@@ -114,6 +115,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	require.EqualValues(t, 4, c.get().Leaf.SerialNumber.Int64())
 }
 
+// Holds G102.
 func TestCertificateIsChecked(t *testing.T) {
 	files := newCertificateFiles(t)
 	_, err := LoadCertificate(files.cert, files.key, nil)
@@ -127,6 +129,7 @@ func TestCertificateIsChecked(t *testing.T) {
 
 // Over TLS, 1.2 and later, HTTP/2 is spoken with who knows it, and every
 // transport works; a certificate that changes harms no stream.
+// Holds G102.
 func TestTLS(t *testing.T) {
 	w := newWorld(t, Options{})
 	files := newCertificateFiles(t)

@@ -49,16 +49,6 @@ func TestAbortPasses(t *testing.T) {
 	require.NotContains(t, logged.String(), "panic")
 }
 
-// The debug log has no query, no header and no payload.
-// Holds G78.
-func TestNothingSecretIsLogged(t *testing.T) {
-	w := newWorld(t, Options{})
-	w.do("POST", "/v1/channels/a/messages?key=secret1", "secret2", "Authorization", "Bearer secret3", "Idempotency-Key", "secret4")
-	w.do("GET", "/v1/sse?token=secret5", "")
-	require.Contains(t, w.logged.String(), `"path":"/v1/channels/a/messages","status":201`)
-	require.NotContains(t, w.logged.String(), "secret")
-}
-
 // Any Host is served, a head without measure is not.
 // Holds G17.
 func TestHeads(t *testing.T) {

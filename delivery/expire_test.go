@@ -19,6 +19,7 @@ func kinds(b Batch) (all []Kind) {
 
 // The end of the right to read is told at its moment, ahead of messages, and
 // nothing comes behind it.
+// Holds G101.
 func TestExpire(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		sub := w.b.Subscribe([]Channel{{Name: "a"}})
@@ -44,6 +45,7 @@ func TestExpire(t *testing.T) {
 }
 
 // The newest moment counts, and a zero one is never; one that is past is now.
+// Holds G101.
 func TestExpireIsRenewed(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		sub := w.b.Subscribe([]Channel{{Name: "a"}})
@@ -70,6 +72,7 @@ func TestExpireIsRenewed(t *testing.T) {
 }
 
 // A transport that gathers one answer is told nothing: it is done.
+// Holds G101.
 func TestOldestExpires(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		publish(t, w.log, "a", "1")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Holds G96.
 func TestKeys(t *testing.T) {
 	c := newChecker(t, Options{
 		Keys: []Key{
@@ -40,6 +41,7 @@ func TestKeys(t *testing.T) {
 }
 
 // Patterns are taken by whole parts of a name.
+// Holds G96.
 func TestPatternsDoNotLeak(t *testing.T) {
 	c := newChecker(t, Options{Keys: []Key{{SHA256: hash("k"), Rights: Rights{Read: patterns("news.*"), Publish: patterns("news.**")}}}})
 	g, err := c.Check(t.Context(), "k")
@@ -56,6 +58,7 @@ func TestPatternsDoNotLeak(t *testing.T) {
 	}
 }
 
+// Holds G96.
 func TestAnonymous(t *testing.T) {
 	c := newChecker(t, Options{Anonymous: Rights{Read: patterns("open.*"), Publish: patterns("box"), Admin: true}})
 	g := c.Anonymous()

@@ -81,6 +81,7 @@ var firstSet, secondSet = jwks(map[string]crypto.PublicKey{"1": ecKey.Public()})
 
 // A key that was not there when the set was got is found by the token that names
 // it; others, known or not, wait for nothing.
+// Holds G100.
 func TestNewKeyIsFound(t *testing.T) {
 	p := &provider{text: firstSet}
 	inBubble(t, p, func(t *testing.T, c *Checker) {
@@ -108,6 +109,7 @@ func TestNewKeyIsFound(t *testing.T) {
 
 // A source that hangs delays who names a known key by nothing, others by
 // patience.
+// Holds G100.
 func TestSlowSource(t *testing.T) {
 	p := &provider{text: firstSet}
 	inBubble(t, p, func(t *testing.T, c *Checker) {
@@ -142,6 +144,7 @@ func TestSlowSource(t *testing.T) {
 
 // While the source is away the keys got before serve for a day, then none do. It
 // is said once when it goes and once when it comes back.
+// Holds G100.
 func TestSourceAway(t *testing.T) {
 	p := &provider{err: errors.New("away")}
 	inBubble(t, p, func(t *testing.T, c *Checker) {
@@ -176,6 +179,7 @@ func TestSourceAway(t *testing.T) {
 }
 
 // A key that was withdrawn is used for urlEvery at most.
+// Holds G100.
 func TestWithdrawnKey(t *testing.T) {
 	p := &provider{text: firstSet}
 	inBubble(t, p, func(t *testing.T, c *Checker) {
@@ -189,6 +193,7 @@ func TestWithdrawnKey(t *testing.T) {
 }
 
 // A kid finds a key by its exact name or nothing, whatever it is.
+// Holds G99.
 func TestKidTricks(t *testing.T) {
 	path := write(t, jwks(map[string]crypto.PublicKey{"a": ecKey.Public(), "": otherKey.Public()}))
 	c := newChecker(t, Options{JWT: &JWT{JWKSFile: path}})
@@ -208,6 +213,7 @@ func TestKidTricks(t *testing.T) {
 }
 
 // Of a set only keys that verify signatures are used; others do no harm.
+// Holds G100.
 func TestSetsOfAllKinds(t *testing.T) {
 	good := strings.TrimSuffix(strings.TrimPrefix(firstSet, `{"keys":[`), `]}`)
 	for name, c := range map[string]struct {
@@ -234,6 +240,7 @@ func TestSetsOfAllKinds(t *testing.T) {
 }
 
 // By HTTP: what is not a set within its bounds is none.
+// Holds G100.
 func TestFetch(t *testing.T) {
 	tls := httptest.NewTLSServer(http.RedirectHandler("http://127.0.0.1:1/", http.StatusFound))
 	defer tls.Close()
@@ -269,6 +276,7 @@ func TestFetch(t *testing.T) {
 }
 
 // A file of keys is read again when it has changed.
+// Holds G100.
 func TestFileChanges(t *testing.T) {
 	path := write(t, firstSet)
 	synctest.Test(t, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 )
 
 // Every algorithm, from every source of keys.
+// Holds G99.
 func TestGoodTokens(t *testing.T) {
 	set := map[string]crypto.PublicKey{"rsa": rsaKey.Public(), "ec": ecKey.Public(), "ed": edKey.Public()}
 	for name, c := range map[string]struct {
@@ -58,6 +59,7 @@ func TestGoodTokens(t *testing.T) {
 func segment(json string) string { return base64.RawURLEncoding.EncodeToString([]byte(json)) }
 
 // Tokens that are refused, with a secret.
+// Holds G99.
 func TestBadTokens(t *testing.T) {
 	c := newChecker(t, Options{JWT: &JWT{Secret: secret, Issuer: "us", Audience: "rejoin"}, Anonymous: Rights{}})
 	good := jwt.MapClaims{"iss": "us", "aud": "rejoin"}
@@ -125,6 +127,7 @@ func TestBadTokens(t *testing.T) {
 }
 
 // Claims are taken by their exact names, and without rejoin nothing is allowed.
+// Holds G99.
 func TestClaimsByTheirExactNames(t *testing.T) {
 	c := newChecker(t, Options{JWT: &JWT{Secret: secret}})
 	for _, other := range []jwt.MapClaims{
@@ -143,6 +146,7 @@ func TestClaimsByTheirExactNames(t *testing.T) {
 }
 
 // A public key is never taken for a secret, whatever the token says.
+// Holds G99.
 func TestKeysAreNotConfused(t *testing.T) {
 	file := pemFile(t, rsaKey.Public())
 	text := must(readFile(file))
@@ -169,6 +173,7 @@ func TestKeysAreNotConfused(t *testing.T) {
 }
 
 // Algorithms can be narrowed; only those that fit the key can be named.
+// Holds G99.
 func TestAlgorithmsArePinned(t *testing.T) {
 	set := write(t, jwks(map[string]crypto.PublicKey{"rsa": rsaKey.Public(), "ec": ecKey.Public()}))
 	c := newChecker(t, Options{JWT: &JWT{JWKSFile: set, Algorithms: []string{ES256}}})
@@ -216,6 +221,7 @@ func TestSourcesAreChecked(t *testing.T) {
 }
 
 // Whatever comes as a token, checking it neither panics nor allows anything.
+// Holds G99.
 func FuzzToken(f *testing.F) {
 	c := must(New(Options{
 		JWT:  &JWT{Secret: secret},

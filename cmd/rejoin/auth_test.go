@@ -51,6 +51,7 @@ func tlsFiles(t *testing.T) (cert, key string) {
 // No line that the whole program writes at the level that logs most holds a
 // token, a key or a payload, with TLS and without. (That every route keeps them to
 // itself is tested in api; here it is the settings, the start and net/http.)
+// Holds G78.
 func TestNoSecretInTheLog(t *testing.T) {
 	const (
 		apiKey    = "apikey-quetzal-0123456789"
@@ -111,6 +112,7 @@ func TestNoSecretInTheLog(t *testing.T) {
 
 // With auth a server may be reached from other machines, and says who may do
 // what.
+// Holds G75.
 func TestServeWithAuth(t *testing.T) {
 	p := start(t, "--listen=0.0.0.0:0", keySetting("k"), "--auth-anonymous-read=open.*", "--auth-jwt-secret=short")
 	out := strings.Join(p.lines, "\n")
