@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -15,28 +16,30 @@ import (
 	"time"
 )
 
-// curl reads with curl -N, and starts it again with the last id it was sent
-// whenever it ends.
-func curl(t *testing.T, a *account, url, channel string) {
+// curl reads an event stream with curl -N, and starts it again with the last id it
+// was sent whenever it ends.
+func curl(t *testing.T, url string, take func(event)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
 		tick := time.NewTicker(50 * time.Millisecond) // between two tries, while nobody listens
 		defer tick.Stop()
+		cursor := ""
 		for ctx.Err() == nil {
-			args := []string{"-sN", url + "/v1/sse?channel=" + channel}
-			if cursor := a.position(); cursor != "" {
+			args := []string{"-sN", url}
+			if cursor != "" {
 				args = append(args, "-H", "Last-Event-ID: "+cursor)
 			}
 			cmd := exec.CommandContext(ctx, "curl", args...)
 			out, err := cmd.StdoutPipe()
 			if err != nil || cmd.Start() != nil {
-				a.take(event{name: "rejoin.error", data: "curl does not start"})
+				take(event{name: "rejoin.error", data: "curl does not start"})
 				return
 			}
 			for e := range events(out) {
-				a.take(e)
+				cursor = cmp.Or(e.id, cursor)
+				take(e)
 			}
 			_ = cmd.Wait()
 			<-tick.C

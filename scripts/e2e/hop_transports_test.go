@@ -16,6 +16,7 @@ import (
 // Clients hop between two servers and three transports at each reconnect, with
 // the one cursor of whatever they saw last: every message comes exactly once, in
 // order. A client makes the cursor itself, and reads the servers' ones.
+// Holds G103.
 func TestHopBetweenServersAndTransports(t *testing.T) {
 	for name, channels := range map[string][]string{
 		"one channel":    {"hop"},

@@ -30,7 +30,7 @@ func newOutage(t *testing.T, channel string) *outage {
 	}
 	o.server = serve(t, plain, "--redis-url", o.redis.URL(), "--cors-origins", "*",
 		"--retry-min", "100ms", "--retry-max", "300ms")
-	curl(t, o.curl, o.server.url, channel)
+	curl(t, o.server.url+"/v1/sse?channel="+channel, o.curl.take)
 	chromium(t, o.server.url+"/v1/sse?channel="+channel, o.browser.take)
 	for _, a := range []*account{o.curl, o.browser} {
 		a.waitTold(t, "rejoin.ready", 1, patience)

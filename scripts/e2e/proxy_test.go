@@ -37,6 +37,7 @@ type proxy struct {
 // Behind nginx and HAProxy, as deploy has them: events come at once on each
 // transport, signs of life pass, and nobody misses anything while the server
 // behind the proxy is killed and started again, a browser's EventSource neither.
+// Holds G106.
 func TestProxies(t *testing.T) {
 	redis := redistest.Start(t)
 	args := []string{"--redis-url", redis.URL(), "--cors-origins", "*", "--retry-min", "100ms", "--retry-max", "300ms"}
