@@ -77,9 +77,9 @@ func (t *ticker) publishing(cpu time.Duration) {
 	t.at = t.begun
 }
 
-// leaving ends them.
+// leaving ends them, with what came since the last look.
 func (t *ticker) leaving() {
-	if t.phase != Connecting && t.run.now()-t.at >= int64(progressEvery/5) {
+	if t.phase != Connecting && t.run.meters.sum().delivered > t.delivered {
 		t.tell(false)
 	}
 	t.phase = Leaving

@@ -72,11 +72,21 @@ func WriteReport(w io.Writer, results ...*Result) error {
 	fmt.Fprintf(head, "\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n")
 	fmt.Fprintf(head, "<text x=\"%d\" y=\"26\" font-size=\"15\" font-weight=\"600\" fill=\"#0f172a\">%s</text>\n", 24, html.EscapeString(strings.TrimSpace(r.headline())))
 	d := r.Latency
-	fmt.Fprintf(head, "<text x=\"24\" y=\"46\">%s delivered, %s lost, %s repeated; p50 %.4g  p90 %.4g  p99 %.4g  p99.9 %.4g  max %.4g ms</text>\n",
-		group(r.Delivered), group(r.Lost), group(r.Repeated), d.P50, d.P90, d.P99, d.P999, d.Max)
+	fmt.Fprintf(head, "<text x=\"24\" y=\"46\">%s delivered, %s lost, %s repeated; p50 %.4g  p90 %.4g  p99 %.4g  p99.9 %.4g  max %.4g ms%s</text>\n",
+		group(r.Delivered), group(r.Lost), group(r.Repeated), d.P50, d.P90, d.P99, d.P999, d.Max, besides(results[1:]))
 	_, err := io.WriteString(w, head.String()+b.String()+fmt.Sprintf(
 		"<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"#64748b\">seconds from the first publish</text>\n</svg>\n", plotRight, height-12))
 	return err
+}
+
+// besides says what is drawn dashed.
+func besides(others []*Result) (s string) {
+	for _, r := range others {
+		if p := r.server(); p != nil {
+			s += "; dashed: " + html.EscapeString(p.Name)
+		}
+	}
+	return s
 }
 
 // draw adds the picture with its top at y; false when it has nothing to show.
