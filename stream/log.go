@@ -143,7 +143,9 @@ type Page struct {
 	// Floor: everything up to this id was deleted; zero if nothing ever was.
 	Floor ID
 	// Placed, for After: the newest entry at or below After is After itself, or
-	// there is none. If it is false, Oldest is the oldest entry served.
+	// there is none. An engine may look at what it still stores for this, or at
+	// what it serves: to a cursor of its own log it is the same. If it is false,
+	// Oldest is the oldest entry served.
 	Placed bool
 	Oldest ID
 }
