@@ -174,3 +174,28 @@ func TestWipedRestoredSwapped(t *testing.T) {
 		})
 	}
 }
+
+// A log that answers and refuses everything is no outage to wait for: readers
+// are told, and those who come later too, until it is mended.
+func TestLogRefusesEverything(t *testing.T) {
+	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
+		r := read(t, w.b, Channel{Name: "a"})
+		synctest.Wait()
+		w.log.refuse(&stream.Error{Op: "listen", Kind: stream.ErrBroken})
+		w.log.cut()
+		time.Sleep(time.Second)
+		<-r.done
+		w.equal("connected", r.told(), []string{"ready +0", "live", "error"})
+		late := read(t, w.b, Channel{Name: "a"})
+		<-late.done
+		told := late.told()
+		w.equal("late", told[len(told)-1:], []string{"error"})
+		w.log.refuse(nil)
+		w.log.mend()
+		time.Sleep(time.Second)
+		mended := read(t, w.b, Channel{Name: "a"})
+		synctest.Wait()
+		w.equal("mended", mended.told(), []string{"ready +0", "live"})
+		mended.close()
+	})
+}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -107,12 +108,24 @@ func (p *part) connect(ctx context.Context) stream.Session {
 		if err == nil {
 			return s
 		}
+		if errors.Is(err, stream.ErrBroken) {
+			p.setAside(err) // it answers, and refuses
+		}
 		p.sweep(time.Now())
 		select {
 		case <-time.After(max(0, redialEvery-time.Since(began)) + rand.N(redialEvery/5)):
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// setAside ends all readers of the part with an error: they cannot be served,
+// and are told why. Those who come later are told the same, until it is mended.
+func (p *part) setAside(err error) {
+	for _, t := range p.allTails() {
+		p.remove(t)
+		t.publish(&chain{err: err})
 	}
 }
 

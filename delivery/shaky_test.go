@@ -17,6 +17,7 @@ type shaky struct {
 	mu       sync.Mutex // guards the following
 	inner    stream.Log
 	away     bool
+	refusal  error // what Listen says while away; nil: that it was cut
 	sessions map[*shakySession]struct{}
 	drop     func(stream.Mark) bool // marks that are not announced
 	gate     chan struct{}          // when set, session reads wait for it
@@ -46,6 +47,12 @@ func (l *shaky) cut() {
 	for s := range ss {
 		s.Close()
 	}
+}
+
+func (l *shaky) refuse(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusal = err
 }
 
 func (l *shaky) mend() {
@@ -92,6 +99,9 @@ func (l *shaky) Close() error      { return l.log().Close() }
 func (l *shaky) Listen(ctx context.Context, part int) (stream.Session, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.away && l.refusal != nil {
+		return nil, l.refusal
+	}
 	if l.away {
 		return nil, &stream.Error{Op: "listen", Kind: stream.ErrUnavailable, Err: errAway}
 	}

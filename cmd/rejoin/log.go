@@ -23,7 +23,7 @@ func openLog(ctx context.Context, c *config.Config, r *rules, metrics *api.Metri
 			MaxBytes:       int64(c.Memory.Bytes),
 		}), nil
 	}
-	return redislog.Open(ctx, redislog.Options{
+	l, err := redislog.Open(ctx, redislog.Options{
 		URL:            c.Redis.URL,
 		Prefix:         c.Redis.Prefix,
 		Partitions:     c.Redis.Partitions,
@@ -35,6 +35,10 @@ func openLog(ctx context.Context, c *config.Config, r *rules, metrics *api.Metri
 			logger.Warn().Err(err).Msg(message)
 		},
 	})
+	if err != nil {
+		return nil, err // and not a nil *redislog.Log, which as a stream.Log is not nil
+	}
+	return l, nil
 }
 
 // checkRedisURL judges what config cannot: it knows no log.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"rejoin/stream/redislog/redistest"
 )
 
 // program is a running rejoin of its own process.
@@ -281,4 +283,21 @@ func TestServeInThisProcess(t *testing.T) {
 	_, err := io.Copy(io.Discard, r)
 	require.NoError(t, err)
 	assert.Zero(t, <-done)
+}
+
+// A Redis that refuses this server stops the start with one line that says why.
+func TestRedisThatRefuses(t *testing.T) {
+	r := redistest.Start(t)
+	r.Do("SET", "rejoin:{0}:partitions", "16")
+	p := command(t, "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--redis-url", r.URL())
+	var lines []string
+	for p.stderr.Scan() {
+		lines = append(lines, p.stderr.Text())
+	}
+	require.Error(t, p.cmd.Wait())
+	require.NotEmpty(t, lines)
+	last := lines[len(lines)-1]
+	assert.Contains(t, last, "16")
+	assert.Contains(t, last, "32")
+	assert.NotContains(t, strings.Join(lines, "\n"), "goroutine")
 }
