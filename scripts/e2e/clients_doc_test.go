@@ -21,9 +21,7 @@ Clients that Rejoin is tested with, as they come from their makers. The test run
 - **age**: ` + "`limits.connection_age`" + ` sends the client away again and again: it comes back by itself, and each message arrives once. A poll has no age; it only has to miss nothing.
 
 Event streams and WebSockets reconnect with the cursor, polls carry it in each request. The readers are in [scripts/interop](../scripts/interop): each is the shortest use of its client. ` +
-	"`EventSource`" + ` and its like reconnect by themselves; a WebSocket and a poll are opened again by the page.
-
-`
+	"`EventSource` and its like reconnect by themselves; a WebSocket and a poll are opened again by the page. Firefox, rarely, takes a connection that breaks at a bad moment for the end and closes its `EventSource`: a page looks at `readyState` in `onerror`, and opens a new one with `lastEventId=` in the address.\n\n"
 
 // clientsTable is docs/clients.md as the run had it.
 func clientsTable(of map[string]*reading) string {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,6 +75,7 @@ type reading struct {
 	refused string   // the last error told in a body
 	errors  []string // readyState at each error event, where a reader tells it
 	ready   int      // how often it was told ready
+	live    bool     // it is told nothing more by itself
 	due     int      // how often it has to be told that for its age
 	events  int      // all of it
 	passed  map[string]bool
@@ -121,6 +123,9 @@ func (all *readings) take(client, name, data string) {
 		r.errors = append(r.errors, data)
 	case "rejoin.ready":
 		r.ready++
+		r.live = data == "" // a poll is always
+	case "rejoin.state":
+		r.live = strings.Contains(data, `"state":"live"`)
 	}
 }
 
@@ -241,7 +246,7 @@ func TestRealClients(t *testing.T) {
 	publish(kept+40, 2*time.Millisecond)
 	s.restart()
 	check("gap", func(r *reading) bool {
-		return len(r.missed) == 1 && r.missed[0] == "40" && len(r.numbers) == 160 &&
+		return r.live && len(r.missed) == 1 && r.missed[0] == "40" && len(r.numbers) == 160 &&
 			ascends(r.numbers[:60], 1, 60) && ascends(r.numbers[60:], 101, 200)
 	})
 
@@ -284,6 +289,10 @@ func TestRealClients(t *testing.T) {
 		return ends(r, 261) && len(r.numbers) == 221 && len(r.missed) == 1 && r.ready >= r.due
 	})
 	all.mu.Lock()
+	if closed := "2"; slices.Contains(all.of["Chromium: EventSource"].errors, closed) {
+		t.Error("Chromium's EventSource was closed for good")
+	}
+	t.Logf("readyState at the errors of Firefox's EventSource: %q", all.of["Firefox: EventSource"].errors)
 	judgeClientsDoc(t, all.of, before)
 	all.mu.Unlock()
 }

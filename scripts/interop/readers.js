@@ -46,9 +46,19 @@ async function poll(base, channel, tell, ask) {
 }
 
 globalThis.readers = {
+  // It reconnects by itself. What a browser takes for final (CLOSED), rarely a
+  // connection that breaks at a bad moment, the page opens again where it was.
   'EventSource': async (base, channel, tell) => {
-    const source = listen(new EventSource(sse(base, channel)), tell)
-    source.onerror = () => tell('error', '', String(source.readyState))
+    let last = ''
+    const heard = (name, id, data) => tell(name, last = id || last, data)
+    const open = () => {
+      const source = listen(new EventSource(`${sse(base, channel)}&lastEventId=${last}`), heard)
+      source.onerror = () => {
+        tell('error', '', String(source.readyState))
+        if (source.readyState === EventSource.CLOSED) setTimeout(open, 300)
+      }
+    }
+    open()
   },
 
   'event-source-polyfill': async (base, channel, tell) => {
