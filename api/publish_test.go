@@ -35,6 +35,11 @@ func TestPublish(t *testing.T) {
 	require.Equal(t, []string{"hi", "tick", "k"}, []string{e.Payload, e.Event, e.Key})
 
 	require.Equal(t, uint64(2), w.publish("news", "").N, "an empty payload is one")
+
+	w.log.failWrites(&stream.Error{Op: "append", Channel: "news", Kind: stream.ErrUnavailable})
+	a = w.do("POST", "/v1/channels/news/messages", "hi")
+	a.problem(t, 503, "log_unavailable")
+	require.Empty(t, a.Header.Values("Location"))
 }
 
 // Holds G12, G13.

@@ -127,6 +127,25 @@ func TestMarkBeforeEndIsKnown(t *testing.T) {
 	})
 }
 
+// More is published than is retained before a live reader's tail can be read:
+// what is lost to it is told, though no session ended.
+// Holds G27.
+func TestLiveReadingChecksTheChain(t *testing.T) {
+	keep := stream.Retention{MaxMessages: 5, MaxAge: time.Hour, ChannelTTL: time.Hour}
+	inBubble(t, keep, Options{}, func(w *world) {
+		r := read(t, w.b, Channel{Name: "a"})
+		synctest.Wait()
+		w.log.mu.Lock()
+		w.log.drop = func(m stream.Mark) bool { return m.ID.N <= 19 }
+		w.log.mu.Unlock()
+		publishN(t, w.log, "a", 1, 20)
+		synctest.Wait()
+		w.equal("told", r.told(), []string{"ready +0", "live", "gap trimmed 15", "*"})
+		w.equal("had", r.payloads(), numbers(16, 5))
+		r.close()
+	})
+}
+
 // Marks that are lost with the session that should have brought them.
 // Holds G24.
 func TestWipedRestoredSwapped(t *testing.T) {
