@@ -48,6 +48,7 @@ func tokenUntil(t *testing.T, expires time.Time) string {
 }
 
 // A subscription outlives its tokens: each message comes once, and in order.
+// Holds G119.
 func TestSubscriptionOutlivesItsTokens(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(transport.String(), func(t *testing.T) {

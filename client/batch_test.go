@@ -174,6 +174,7 @@ func TestPublishBatchGivesUp(t *testing.T) {
 }
 
 // A batch and single publishes on its channels keep their order.
+// Holds G118.
 func TestPublishBatchKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{t: t}

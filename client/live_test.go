@@ -63,6 +63,7 @@ func publishNumbers(ctx context.Context, c *client.Client, channels []string, n 
 
 // A subscription goes through a server that is killed and started again, time
 // and again, with each message once and in order.
+// Holds G119.
 func TestSubscribeAcrossKilledServers(t *testing.T) {
 	for _, transport := range transports {
 		for _, channels := range [][]string{{"one"}, {"a", "b", "c"}} {
@@ -106,6 +107,7 @@ func TestSubscribeAcrossKilledServers(t *testing.T) {
 
 // A server that drains sends its readers elsewhere: nothing is missed, and
 // nothing breaks.
+// Holds G119.
 func TestSubscribeThroughADrain(t *testing.T) {
 	for _, transport := range []client.Transport{client.SSE, client.WebSocket} {
 		t.Run(transport.String(), func(t *testing.T) {
@@ -151,6 +153,7 @@ func TestSubscribeThroughADrain(t *testing.T) {
 
 // Readers change server and transport at every turn with nothing but the cursor
 // of what they saw last, whatever that was: each message comes once, in order.
+// Holds G119.
 func TestHop(t *testing.T) {
 	const readers, hops = 24, 20
 	total := 3000
@@ -220,6 +223,7 @@ func TestHop(t *testing.T) {
 }
 
 // A loss is told, and reading goes on behind it.
+// Holds G119.
 func TestSubscribeIsToldALoss(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(transport.String(), func(t *testing.T) {

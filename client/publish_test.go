@@ -134,6 +134,7 @@ func (f *fake) newest() string {
 
 // Whatever an outage answers, the message is tried again with its key, and
 // appended once.
+// Holds G118.
 func TestPublishThroughAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, log := &fake{t: t}, &shelf{}
@@ -264,6 +265,7 @@ func TestPublishSeveralServers(t *testing.T) {
 
 // Concurrent publishes on a channel arrive in the order of their calls, through
 // an outage that answers at random.
+// Holds G118.
 func TestPublishKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 50
@@ -333,6 +335,7 @@ func TestPublishBuffer(t *testing.T) {
 
 // A real server that is killed while messages are published: each one arrives
 // once, in order.
+// Holds G118.
 func TestPublishAcrossAKilledServer(t *testing.T) {
 	const n = 300
 	s := newServer(t)

@@ -22,6 +22,7 @@ import (
 )
 
 // Every bad value is refused by name, before anything is held.
+// Holds G110.
 func TestBadValues(t *testing.T) {
 	w := newWorld(t, Options{}, memlog.Options{})
 	for name, values := range map[string][]string{
@@ -70,6 +71,7 @@ func callOf(t *testing.T, resp *http.Response, body string) (callback, argument 
 	return m[1], m[2]
 }
 
+// Holds G110.
 func TestJSONP(t *testing.T) {
 	w := newWorld(t, Options{}, memlog.Options{})
 	texts := []string{"a\u2028b\u2029c", "é ß 漢字 🙂 \U0010FFFF", "</script>\r\n\"\\'", "\x00\x7f", "", "});alert(1)//"}
@@ -95,6 +97,7 @@ func TestJSONP(t *testing.T) {
 }
 
 // Errors in every form, from the request's reading to the log's.
+// Holds G110.
 func TestErrorsInForm(t *testing.T) {
 	w := newWorld(t, Options{}, memlog.Options{})
 	type inBody struct {

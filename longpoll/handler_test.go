@@ -23,6 +23,7 @@ func keep(n int) memlog.Options {
 }
 
 // A client without a cursor is told where it is, at once, and no message.
+// Holds G107.
 func TestFirstPoll(t *testing.T) {
 	bubble(t, keep(1000), func(t *testing.T, w *world) {
 		last := w.publish("used", "old")
@@ -59,6 +60,7 @@ func TestCursorThatLacksAChannel(t *testing.T) {
 	})
 }
 
+// Holds G107.
 func TestTimeout(t *testing.T) {
 	bubble(t, keep(1000), func(t *testing.T, w *world) {
 		at := w.publish("a", "1").String()
@@ -79,6 +81,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
+// Holds G107.
 func TestAnsweredByNews(t *testing.T) {
 	bubble(t, keep(1000), func(t *testing.T, w *world) {
 		at := w.publish("a", "1").String()
@@ -100,6 +103,7 @@ func TestAnsweredByNews(t *testing.T) {
 	})
 }
 
+// Holds G107.
 func TestWaitGathers(t *testing.T) {
 	bubble(t, keep(1000), func(t *testing.T, w *world) {
 		at := w.publish("a", "0").String()
@@ -129,6 +133,7 @@ func TestWaitGathers(t *testing.T) {
 }
 
 // Any limit, any number of channels: each message once, the oldest of all first.
+// Holds G108.
 func TestLimitResumesExactly(t *testing.T) {
 	bubble(t, keep(100_000), func(t *testing.T, w *world) {
 		const total = 700
@@ -166,6 +171,7 @@ func TestLimitResumesExactly(t *testing.T) {
 }
 
 // An answer is at most 1 MiB, unless its one message is larger.
+// Holds G108.
 func TestBytesResumeExactly(t *testing.T) {
 	w := newWorld(t, Options{}, keep(1000))
 	var want []string
@@ -196,6 +202,7 @@ func TestBytesResumeExactly(t *testing.T) {
 	require.Equal(t, []int{2, 1, 1, 2, 2, 1}, counts)
 }
 
+// Holds G109.
 func TestGaps(t *testing.T) {
 	bubble(t, keep(3), func(t *testing.T, w *world) {
 		first := w.publish("a", "1")
@@ -254,6 +261,7 @@ func TestGaps(t *testing.T) {
 	})
 }
 
+// Holds G109.
 func TestEnded(t *testing.T) {
 	bubble(t, keep(1000), func(t *testing.T, w *world) {
 		last := w.publish("a", "1")
@@ -294,6 +302,7 @@ func TestEnded(t *testing.T) {
 
 // With the log away a poll is held as ever; it says stale and gives the cursor
 // back. One without a cursor has nothing to be answered with.
+// Holds G109.
 func TestLogAway(t *testing.T) {
 	bubble(t, keep(1000), func(t *testing.T, w *world) {
 		at := w.publish("a", "1").String()
@@ -347,6 +356,7 @@ func (w *world) cursorOf(channels ...string) string {
 }
 
 // A server that goes answers each poll at a moment of its own.
+// Holds G111.
 func TestDrain(t *testing.T) {
 	bubble(t, keep(1000), func(t *testing.T, w *world) {
 		const polls, window = 200, 10 * time.Second

@@ -19,6 +19,7 @@ import (
 
 // A poll that dies after a message was taken loses nothing: what it had is
 // behind its cursor.
+// Holds G108.
 func TestAbortLosesNothing(t *testing.T) {
 	const clients = 8
 	rounds := 5000 / clients
@@ -73,6 +74,7 @@ func TestAbortLosesNothing(t *testing.T) {
 
 // Polls parked at the end of a channel ask the log for nothing, however many
 // they are and however often they come back.
+// Holds G111.
 func TestParkedPollsAskNothing(t *testing.T) {
 	bubble(t, keep(1000), func(t *testing.T, w *world) {
 		const polls = 10_000

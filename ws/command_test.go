@@ -12,6 +12,7 @@ import (
 	"rejoin/stream"
 )
 
+// Holds G114.
 func TestParseCommand(t *testing.T) {
 	seven := 7
 	for text, want := range map[string]command{

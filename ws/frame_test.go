@@ -46,6 +46,7 @@ func split(b []byte) (head, payload []byte) {
 
 // The frames of a server, held by testdata/frames.txt: on each line a name, the
 // header in hex, and the text.
+// Holds G112.
 func TestGoldenFrames(t *testing.T) {
 	moment := time.Date(2026, 1, 31, 12, 0, 0, 5e6, time.UTC)
 	gap := func(g stream.Gap, pos stream.ID) *delivery.Item {

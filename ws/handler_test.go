@@ -19,6 +19,7 @@ import (
 
 // A connection that begins without channels is ready at once, and serves what
 // is subscribed to.
+// Holds G113.
 func TestBeginsWithoutChannels(t *testing.T) {
 	eachWriter(t, func(t *testing.T, newWorld func(Options) *world) {
 		w := newWorld(Options{RetryMin: 700 * time.Millisecond, RetryMax: 900 * time.Millisecond})
@@ -121,6 +122,7 @@ func TestSeveralChannels(t *testing.T) {
 }
 
 // Faults in a client's frames are told, with its ref, and the connection goes on.
+// Holds G114.
 func TestFaultyFrames(t *testing.T) {
 	eachWriter(t, func(t *testing.T, newWorld func(Options) *world) {
 		w := newWorld(Options{MaxChannels: 2})
@@ -171,6 +173,7 @@ func TestFaultyFrames(t *testing.T) {
 
 // Channels are added and removed while messages flow: behind subscribed comes
 // everything from its cursor on, behind unsubscribed nothing.
+// Holds G113.
 func TestAddAndRemoveInOrder(t *testing.T) {
 	eachWriter(t, func(t *testing.T, newWorld func(Options) *world) {
 		w := newWorld(Options{})
@@ -230,6 +233,7 @@ func TestAddAndRemoveInOrder(t *testing.T) {
 
 // A violation is answered by a close frame and a FIN, not by a reset that would
 // take the close frame with it, though the client has sent more.
+// Holds G114.
 func TestViolationOnTheWire(t *testing.T) {
 	eachWriter(t, func(t *testing.T, newWorld func(Options) *world) {
 		w := newWorld(Options{})
@@ -295,6 +299,7 @@ func TestPing(t *testing.T) {
 }
 
 // Payloads come out as they went in.
+// Holds G112.
 func TestPayloads(t *testing.T) {
 	eachWriter(t, func(t *testing.T, newWorld func(Options) *world) {
 		w := newWorld(Options{})
@@ -449,6 +454,7 @@ func TestStuckOverTCP(t *testing.T) {
 }
 
 // A client that asks without end and reads nothing is ended too.
+// Holds G116.
 func TestFloodWithoutReading(t *testing.T) {
 	eachWriter(t, func(t *testing.T, newWorld func(Options) *world) {
 		w := newWorld(Options{Stuck: 50 * time.Millisecond})

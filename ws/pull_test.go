@@ -15,6 +15,7 @@ import (
 )
 
 // A ping comes after a heartbeat in which nothing was sent, and only then.
+// Holds G115.
 func TestPingOnlyInSilence(t *testing.T) {
 	bubble(t, Options{}, Grant{}, one, func(t *testing.T, p *pipe) {
 		p.live()
@@ -35,6 +36,7 @@ func TestPingOnlyInSilence(t *testing.T) {
 
 // A client that does not answer a ping within another heartbeat is cut off,
 // also while messages flow to it.
+// Holds G115.
 func TestUnansweredPing(t *testing.T) {
 	// Ten times: two clocks run out at once, and either may be seen first.
 	for name, flow := range map[string]bool{"silence": false, "messages": true} {
@@ -62,6 +64,7 @@ func TestUnansweredPing(t *testing.T) {
 }
 
 // Any byte is a sign of life.
+// Holds G115.
 func TestAnyByteAnswersAPing(t *testing.T) {
 	bubble(t, Options{}, Grant{}, one, func(t *testing.T, p *pipe) {
 		p.live()
@@ -128,6 +131,7 @@ func TestSmallFramesShareAWrite(t *testing.T) {
 }
 
 // Of a flood of pings the newest is answered.
+// Holds G116.
 func TestPingFlood(t *testing.T) {
 	bubble(t, Options{}, Grant{}, one, func(t *testing.T, p *pipe) {
 		p.live()
@@ -146,6 +150,7 @@ func TestPingFlood(t *testing.T) {
 
 // A client that asks and does not read is not read either, so that what is
 // remembered for it has a bound; nothing of it is lost once it reads.
+// Holds G116.
 func TestAnswersAreBounded(t *testing.T) {
 	for name, ask := range map[string]func(i int) []byte{
 		"errors": func(i int) []byte { return masked(final|opText, fmt.Sprintf(`{"type":"x","ref":%d}`, i)) },
@@ -191,6 +196,7 @@ func TestAnswersAreBounded(t *testing.T) {
 
 // A client that takes nothing for Stuck is cut off. Should it take anything
 // then, it sees the frame under way to its end and a close frame.
+// Holds G115.
 func TestStuckClient(t *testing.T) {
 	const stuck = 10 * time.Second
 	t.Run("takes nothing", func(t *testing.T) {
@@ -337,6 +343,7 @@ func TestDrain(t *testing.T) {
 }
 
 // Each violation is answered by its code, and nothing behind it is read.
+// Holds G114.
 func TestViolations(t *testing.T) {
 	for name, c := range inputs {
 		code, _, violation := strings.Cut(c.want[strings.LastIndex(strings.TrimSuffix(c.want, "\n"), "\n")+1:], " ")

@@ -14,6 +14,7 @@ import (
 
 // The end of every channel ends the connection; an ended channel that is read
 // no more does not hold it open.
+// Holds G117.
 func TestEndedChannels(t *testing.T) {
 	end := func(p *pipe, m stream.Message) stream.ID {
 		done, err := p.log.Append(p.t.Context(), m)
@@ -139,6 +140,7 @@ func TestExpiry(t *testing.T) {
 }
 
 // What a client may not read it cannot add; the connection goes on.
+// Holds G117.
 func TestNotAllowed(t *testing.T) {
 	bubble(t, Options{}, Grant{CheckRead: guard("a")}, one, func(t *testing.T, p *pipe) {
 		p.live()
@@ -216,6 +218,7 @@ func (s brokenSession) Read(ctx context.Context, queries []stream.Query) ([]stre
 }
 
 // A channel that cannot be read is told, and ends the connection.
+// Holds G117.
 func TestBrokenChannel(t *testing.T) {
 	wrap := func(l stream.Log) stream.Log { return brokenLog{l} }
 	bubbleOn(t, wrap, Options{}, Grant{}, []string{"broken"}, func(t *testing.T, p *pipe) {

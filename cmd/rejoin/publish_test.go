@@ -34,6 +34,7 @@ func TestPublishArguments(t *testing.T) {
 	assert.Len(t, s.entries("news"), 6)
 }
 
+// Holds G120.
 func TestPublishIsSafeToRepeat(t *testing.T) {
 	s := newSite(t)
 	var first string
@@ -116,6 +117,7 @@ func TestPublishALineThatIsRefused(t *testing.T) {
 }
 
 // A server that is away is waited for; each line is published once.
+// Holds G120.
 func TestPublishAcrossARestart(t *testing.T) {
 	s := newSite(t)
 	p := launch(t, "publish", "news")

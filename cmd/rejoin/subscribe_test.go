@@ -52,6 +52,7 @@ func TestSubscribePrintsPayloads(t *testing.T) {
 
 // It follows through a restart of the server, tells what happens on standard
 // error, and says how to go on when it is stopped.
+// Holds G120.
 func TestSubscribeAcrossARestart(t *testing.T) {
 	s := newSite(t)
 	s.add("news", "one")

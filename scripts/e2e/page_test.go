@@ -15,6 +15,7 @@ import (
 // TestPage has Chromium use the page at / as a visitor would: publish, cut each
 // line, publish on, rejoin, miss more than the log keeps, lose the server. The
 // script says what it checks.
+// Holds G121.
 func TestPage(t *testing.T) {
 	s := serve(t, plain, "--retention-max-messages", "20", "--retry-max", "1s")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
