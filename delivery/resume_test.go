@@ -66,6 +66,17 @@ func TestLiveFromTheRequest(t *testing.T) {
 		w.equal("hot told", hot.told(), []string{"ready +0", "live", "*"})
 		cold.close()
 		hot.close()
+
+		w.log.cut() // nothing is known here of what others publish
+		publishN(t, w.log.log(), "b", 1, 3)
+		time.Sleep(10 * time.Millisecond)
+		away := read(t, w.b, Channel{Name: "b"})
+		time.Sleep(10 * time.Millisecond)
+		publish(t, w.log.log(), "b", "4")
+		w.log.mend()
+		time.Sleep(time.Second)
+		w.equal("away", away.payloads(), []string{"4"})
+		away.close()
 	})
 }
 
