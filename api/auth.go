@@ -118,8 +118,8 @@ func unauthorized(word, detail string) *problem {
 // grantFor is what the client of a request may do, by the token it gave: the
 // header's before the query's before the cookie's.
 func (a *API) grantFor(r *http.Request, what use) (*access.Grant, error) {
-	params, err := delivery.ParseParams(r.URL.RawQuery)
-	if err != nil {
+	params := delivery.ParseParams(r.URL.RawQuery)
+	if err := params.Check("token"); err != nil {
 		return nil, err
 	}
 	inQuery, given := params.Get("token")

@@ -31,8 +31,8 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) error {
 			Detail: "this server is starting or draining", retryAfter: comeBack,
 		}
 	}
-	params, err := delivery.ParseParams(r.URL.RawQuery)
-	if err != nil {
+	params := delivery.ParseParams(r.URL.RawQuery)
+	if err := params.Check("log"); err != nil {
 		return err
 	}
 	switch text, ok := params.Get("log"); {

@@ -56,8 +56,8 @@ func (a *API) historyParams(r *http.Request) (q historyQuery, err error) {
 	if q.channel, err = channelOf(r); err != nil {
 		return q, err
 	}
-	params, err := delivery.ParseParams(r.URL.RawQuery)
-	if err != nil {
+	params := delivery.ParseParams(r.URL.RawQuery)
+	if err = params.Check("limit", "order", "before", "since", "after"); err != nil {
 		return q, err
 	}
 	if q.limit, err = limitOf(params); err != nil {

@@ -23,8 +23,8 @@ type listed struct {
 // of those that have messages, in the log's order. A page may be empty and not be
 // the last.
 func (a *API) list(w http.ResponseWriter, r *http.Request) error {
-	params, err := delivery.ParseParams(r.URL.RawQuery)
-	if err != nil {
+	params := delivery.ParseParams(r.URL.RawQuery)
+	if err := params.Check("limit", "match", "cursor"); err != nil {
 		return err
 	}
 	limit, err := limitOf(params)

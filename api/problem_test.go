@@ -36,7 +36,10 @@ func TestPublishIsRefused(t *testing.T) {
 		"event rejoin.":           {"POST", path + "?event=rejoin.x", "x", nil, 400, "bad_request", "event: "},
 		"the last event counts":   {"POST", path + "?event=ok&event=open", "x", nil, 400, "bad_request", "event: "},
 		"key not UTF-8":           {"POST", path + "?key=%ff", "x", nil, 400, "bad_request", "key: "},
-		"bad escape":              {"POST", path + "?x=%zz", "x", nil, 400, "bad_request", "query: "},
+		"event, bad escape":       {"POST", path + "?event=%zz", "x", nil, 400, "bad_request", "event: "},
+		"key, bad escape":         {"POST", path + "?key=50%", "x", nil, 400, "bad_request", "key: "},
+		"end, bad escape":         {"POST", path + "?end=%zz", "x", nil, 400, "bad_request", "end: "},
+		"token, bad escape":       {"POST", path + "?token=%zz", "x", nil, 400, "bad_request", "token: "},
 		"end neither yes nor no":  {"POST", path + "?end=1", "x", nil, 400, "bad_request", "end: "},
 		"end, empty":              {"POST", path + "?end=", "x", nil, 400, "bad_request", "end: "},
 		"token":                   {"POST", path + "?token=secret", "x", nil, 400, "bad_request", "token: "},
@@ -152,7 +155,25 @@ func TestNotBuiltIsRefusedByName(t *testing.T) {
 		"/v1/channels/a/messages?after=x":     "after: ",
 		"/v1/channels/a/messages?since=x":     "since: ",
 		"/readyz?log=yes":                     "log: ",
-		"/v1/sse?channel=a&channel=b&x=%zz":   "query: ",
+		"/v1/sse?channel=%zz":                 "channel: ",
+		"/v1/sse?channel=a&format=%zz":        "format: ",
+		"/v1/sse?channel=a&padding=%zz":       "padding: ",
+		"/v1/sse?channel=a&token=%zz":         "token: ",
+		"/v1/poll?channel=a&timeout=%zz":      "timeout: ",
+		"/v1/poll?channel=a&wait=%zz":         "wait: ",
+		"/v1/poll?channel=a&limit=%zz":        "limit: ",
+		"/v1/poll?channel=a&status=%zz":       "status: ",
+		"/v1/poll?channel=a&callback=%zz":     "callback: ",
+		"/v1/ws?channel=a&rewind=%zz":         "rewind: ",
+		"/v1/channels?match=%zz":              "match: ",
+		"/v1/channels?limit=%zz":              "limit: ",
+		"/v1/channels?cursor=%zz":             "cursor: ",
+		"/v1/channels/a/messages?limit=%zz":   "limit: ",
+		"/v1/channels/a/messages?order=%zz":   "order: ",
+		"/v1/channels/a/messages?since=%zz":   "since: ",
+		"/v1/channels/a/messages?before=%zz":  "before: ",
+		"/v1/channels/a/messages?after=%zz":   "after: ",
+		"/readyz?log=%zz":                     "log: ",
 		"/v1/channels/a/messages?after=1~x.y": "after: ",
 	} {
 		require.Contains(t, w.do("GET", path, "").problem(t, 400, "bad_request"), name, path)
@@ -165,4 +186,34 @@ func TestNotBuiltIsRefusedByName(t *testing.T) {
 	a = w.do("DELETE", "/healthz", "")
 	a.problem(t, 405, "method_not_allowed")
 	require.Equal(t, "GET, HEAD", a.Header.Get("Allow"))
+}
+
+// A stranger's query name is ignored, whatever it holds: old browsers and
+// libraries add one against caches.
+// Holds G36.
+func TestStrangersInTheQuery(t *testing.T) {
+	w := newWorld(t, Options{})
+	const strangers = "_=50%&x=%zz&%zz=1"
+	require.Equal(t, 201, w.do("POST", "/v1/channels/a/messages?"+strangers, "x").StatusCode)
+	for _, path := range []string{
+		"/v1/poll?channel=a&lastEventId=earliest&format=%zz", "/v1/channels/a/messages?callback=%zz", "/v1/channels/a?limit=%zz", "/v1/channels?order=%zz", "/readyz?channel=%zz",
+	} {
+		a := w.do("GET", path+"&"+strangers, "")
+		require.Equal(t, 200, a.StatusCode, "%s: %s", path, a.body)
+	}
+	resp, _ := w.events("channel=a&callback=%zz&" + strangers)
+	require.Equal(t, 200, resp.StatusCode)
+}
+
+// A poll is refused in the form it asks for, whatever of its query cannot be
+// read.
+func TestPollIsRefusedInItsForm(t *testing.T) {
+	w := newWorld(t, Options{})
+	a := w.do("GET", "/v1/poll?channel=%zz&callback=cb&status=body", "")
+	require.Equal(t, 200, a.StatusCode)
+	require.Equal(t, "application/javascript", a.Header.Get("Content-Type"))
+	require.Regexp(t, `^/\*\*/cb\(\{"error":\{.*"code":"bad_request"\},"status":400\}\);$`, a.body)
+	a = w.do("GET", "/v1/poll?channel=a&callback=%zz&status=body", "")
+	require.Equal(t, 200, a.StatusCode)
+	require.Regexp(t, `^\{"error":\{.*callback: .*\},"status":400\}$`, a.body)
 }

@@ -56,8 +56,8 @@ func publishParams(r *http.Request) (stream.Message, error) {
 	if err != nil {
 		return stream.Message{}, err
 	}
-	params, err := delivery.ParseParams(r.URL.RawQuery)
-	if err != nil {
+	params := delivery.ParseParams(r.URL.RawQuery)
+	if err := params.Check("end", "event", "key"); err != nil {
 		return stream.Message{}, err
 	}
 	m := stream.Message{Channel: channel}

@@ -72,7 +72,8 @@ var cursorNames = []string{
 // ParseRequest reads the query of a subscribing request and its Last-Event-ID
 // header ("" for none). The error is a [*RequestError].
 func ParseRequest(rawQuery, lastEventID string, rules RequestRules) (Request, error) {
-	params, err := ParseParams(rawQuery)
+	params := ParseParams(rawQuery)
+	err := params.Check(append([]string{"channel", "rewind", "since", "heartbeat", "conflate"}, cursorNames...)...)
 	if err != nil {
 		return Request{}, err
 	}
@@ -232,12 +233,17 @@ func ParseSince(s string, now time.Time) (time.Time, error) {
 }
 
 // Params is a query, in the order it was written.
-type Params struct{ pairs [][2]string }
+type Params struct {
+	pairs [][2]string
+	bad   []string // the names whose value has a % that is no escape
+}
 
-// ParseParams reads a raw query; its error is a [*RequestError]. Unlike
-// [url.ParseQuery] it keeps the order among different names, since polyfills
-// append a newer cursor under another name.
-func ParseParams(rawQuery string) (Params, error) {
+// ParseParams reads a raw query. Unlike [url.ParseQuery] it keeps the order among
+// different names, since polyfills append a newer cursor under another name.
+//
+// A name or a value with a % that is no escape is left out, for it may be a
+// stranger's; who reads a name asks [Params.Check] first.
+func ParseParams(rawQuery string) Params {
 	var p Params
 	for part := range strings.SplitSeq(rawQuery, "&") {
 		if part == "" {
@@ -246,12 +252,26 @@ func ParseParams(rawQuery string) (Params, error) {
 		name, value, _ := strings.Cut(part, "=")
 		n, err1 := url.QueryUnescape(name)
 		v, err2 := url.QueryUnescape(value)
-		if err1 != nil || err2 != nil {
-			return Params{}, &RequestError{"query", fmt.Sprintf("%q: a %% must be followed by two hex digits", name)}
+		switch {
+		case err1 != nil: // no name of ours
+		case err2 != nil:
+			p.bad = append(p.bad, n)
+		default:
+			p.pairs = append(p.pairs, [2]string{n, v})
 		}
-		p.pairs = append(p.pairs, [2]string{n, v})
 	}
-	return p, nil
+	return p
+}
+
+// Check is the error, a [*RequestError], of a value under one of the names that
+// could not be read.
+func (p Params) Check(names ...string) error {
+	for _, name := range p.bad {
+		if slices.Contains(names, name) {
+			return &RequestError{name, "a % must be followed by two hex digits"}
+		}
+	}
+	return nil
 }
 
 // Get is the last value given under name; ok is false when there is none.

@@ -29,7 +29,10 @@ type params struct {
 // readParams reads them; its error is a [*delivery.RequestError].
 func readParams(p delivery.Params) (params, error) {
 	r := params{timeout: DefaultTimeout, limit: DefaultLimit}
-	var err error
+	err := p.Check("timeout", "wait", "limit", "status", "callback")
+	if err != nil {
+		return params{}, err
+	}
 	if r.form, err = readForm(p); err != nil {
 		return params{}, err
 	}

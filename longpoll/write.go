@@ -16,10 +16,7 @@ import (
 // With status=body it is a 200, and the body {"error":{problem},"status":n}; with
 // callback= the same object is what the function is called with.
 func WriteError(w http.ResponseWriter, r *http.Request, status int, problem []byte) {
-	var f form
-	if params, err := delivery.ParseParams(r.URL.RawQuery); err == nil {
-		f, _ = readForm(params) // a form that cannot be read is the problem, or not there
-	}
+	f, _ := readForm(delivery.ParseParams(r.URL.RawQuery)) // what cannot be read is the problem, or not there
 	body, contentType := problem, "application/problem+json"
 	if f != (form{}) {
 		body = append(append([]byte(`{"error":`), problem...), `,"status":`...)

@@ -149,6 +149,9 @@ func (h *Handler) first(ctx context.Context, sub *delivery.Subscription, channel
 
 // readParams reads what this transport adds to a request.
 func readParams(req delivery.Request) (asJSON, padding bool, err error) {
+	if err := req.Params.Check("format", "padding"); err != nil {
+		return false, false, err
+	}
 	switch format, ok := req.Params.Get("format"); {
 	case ok && format == "json":
 		asJSON = true
