@@ -177,19 +177,26 @@ func TestStarts(t *testing.T) {
 func TestThreeChannelsOneCursor(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		names := []string{"a", "b", "c"}
-		pos := map[string]stream.ID{}
-		n := map[string]int{}
-		had := map[string][]string{}
-		for round := range 30 {
-			var chans []Channel
+		cursor := "" // as a client has it
+		starts := func() (chans []Channel) {
+			c, err := stream.ParseCursor(cursor)
 			for _, name := range names {
 				start := Start{}
-				if id, ok := pos[name]; ok {
-					start = StartAfter(id)
+				if cursor != "" {
+					pos, ok := c.Position(name)
+					if err != nil || !ok {
+						t.Fatalf("cursor %q has no place of %s: %v", cursor, name, err)
+					}
+					start = StartAfter(pos)
 				}
 				chans = append(chans, Channel{Name: name, Start: start})
 			}
-			r := readBy(t, w.b, 1+round*50, chans...)
+			return chans
+		}
+		n := map[string]int{}
+		had := map[string][]string{}
+		for round := range 30 {
+			r := readBy(t, w.b, 1+round*50, starts()...)
 			for i := range round {
 				name := names[(i*i+round)%3]
 				n[name]++
@@ -201,14 +208,18 @@ func TestThreeChannelsOneCursor(t *testing.T) {
 			if round%2 == 0 {
 				synctest.Wait()
 			}
-			pos = r.close()
+			p := stream.NewPositions(names)
+			for name, pos := range r.close() {
+				p.Set(name, pos)
+			}
+			cursor = p.String()
 			for _, it := range r.snapshot() {
 				if it.Kind == Message {
 					had[it.Channel] = append(had[it.Channel], it.Record.Payload)
 				}
 			}
 		}
-		r := read(t, w.b, Channel{"a", StartAfter(pos["a"])}, Channel{"b", StartAfter(pos["b"])}, Channel{"c", StartAfter(pos["c"])})
+		r := read(t, w.b, starts()...)
 		synctest.Wait()
 		r.close()
 		for _, it := range r.snapshot() {
