@@ -51,7 +51,7 @@ func (a *API) publishMany(w http.ResponseWriter, r *http.Request) error {
 	for k, done := range a.o.Log.AppendAll(context.WithoutCancel(r.Context()), ms) {
 		res := &results[place[k]]
 		if done.Err != nil {
-			res.fail(a, done.Err)
+			res.fail(a, during(toAppend, done.Err))
 			continue
 		}
 		res.ID, res.Replayed = &done.ID, done.Replayed

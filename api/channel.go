@@ -46,7 +46,7 @@ func (a *API) end(w http.ResponseWriter, r *http.Request) error {
 	}
 	done, err := a.o.Log.Append(context.WithoutCancel(r.Context()), stream.Message{Channel: channel, End: stream.EndAlone})
 	if err != nil {
-		return err
+		return during(toEnd, err)
 	}
 	status := http.StatusOK
 	if !done.Replayed {
@@ -63,7 +63,7 @@ func (a *API) remove(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := a.o.Log.Delete(context.WithoutCancel(r.Context()), channel); err != nil {
-		return err
+		return during(toDelete, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -94,25 +94,62 @@ func problemOf(err error) *problem {
 		p.Detail = "it is not known whether the message before this one on the channel was appended; this one was not"
 	case errors.Is(err, stream.ErrUnknownOutcome):
 		p.Status, p.Code = http.StatusGatewayTimeout, codeUnknownOutcome
-		p.Detail = "the log did not answer in time; the message may have been appended: repeat it with the same Idempotency-Key"
+		p.Detail = "the log did not answer in time; " + cmp.Or(outcomeOf(err).unknown, "nobody knows whether it did what was asked")
 	case errors.Is(err, stream.ErrFull):
 		p.Status, p.Code = http.StatusInsufficientStorage, codeLogFull
-		p.Detail = "the log has no room; nothing was appended"
+		p.Detail = "the log has no room" + outcomeOf(err).none
 	case errors.Is(err, stream.ErrBroken):
 		p.Status, p.Code = http.StatusInternalServerError, codeLogBroken
-		p.Detail = "the log refuses this channel until an operator mends it; nothing was appended"
+		p.Detail = "the log refuses this until an operator mends it" + outcomeOf(err).none
 		if e, ok := errors.AsType[*stream.Error](err); ok && e.Hint != "" {
 			p.Detail += " (" + e.Hint + ")"
 		}
 	case errors.Is(err, stream.ErrUnavailable), errors.Is(err, stream.ErrClosed):
 		p.Status, p.Code = http.StatusServiceUnavailable, codeLogUnavailable
-		p.Detail = "the log does not answer; nothing was appended"
+		p.Detail = "the log is not available now" + outcomeOf(err).none
 		p.retryAfter = comeBack
 	default:
 		p.Status, p.Code = http.StatusInternalServerError, codeInternal
 		p.Detail = "this is a fault of the server; its log says more"
 	}
 	return p
+}
+
+// outcome is what a problem says of what was to be written.
+type outcome struct {
+	none    string // behind a failure that left all as it was
+	unknown string // of one that may have come after the deed
+}
+
+// Of what a call was for, as [during] names it. Of reading there is nothing to
+// say.
+const (
+	toAppend = "append"
+	toEnd    = "end"
+	toDelete = "delete"
+)
+
+var outcomes = map[string]outcome{
+	toAppend: {"; nothing was appended", "the message may have been appended: repeat it with the same Idempotency-Key"},
+	toEnd:    {"; the channel was not ended", "the channel may have been ended: repeat it"},
+	toDelete: {"; nothing was deleted", "the channel may have been deleted: look, or repeat it"},
+}
+
+func outcomeOf(err error) outcome {
+	if e, ok := errors.AsType[*stream.Error](err); ok {
+		return outcomes[e.Op]
+	}
+	return outcome{}
+}
+
+// during names what a call to the log was for in its error. The log names the
+// step that failed, which may be one before, such as finding a master.
+func during(op string, err error) error {
+	e, ok := errors.AsType[*stream.Error](err)
+	if !ok || e.Op == op {
+		return err
+	}
+	return &stream.Error{Op: op, Channel: e.Channel, Kind: e.Kind, Err: err, Hint: e.Hint}
 }
 
 // body is the problem as one line of JSON.

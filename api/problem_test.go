@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -216,4 +217,57 @@ func TestPollIsRefusedInItsForm(t *testing.T) {
 	a = w.do("GET", "/v1/poll?channel=a&callback=%zz&status=body", "")
 	require.Equal(t, 200, a.StatusCode)
 	require.Regexp(t, `^\{"error":\{.*callback: .*\},"status":400\}$`, a.body)
+}
+
+// A detail says no more than what is known: of what was asked, and of the log.
+// Holds G55.
+func TestDetailsAreTrue(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.publish("a", "x")
+	calls := map[string]func() answered{
+		"append": func() answered { return w.do("POST", "/v1/channels/a/messages", "x", "Idempotency-Key", "k") },
+		"end":    func() answered { return w.do("POST", "/v1/channels/a/end", "") },
+		"delete": func() answered { return w.do("DELETE", "/v1/channels/a", "") },
+		"read":   func() answered { return w.do("GET", "/v1/channels/a/messages", "") },
+		"bounds": func() answered { return w.do("GET", "/v1/channels/a", "") },
+		"list":   func() answered { return w.do("GET", "/v1/channels", "") },
+	}
+	for _, c := range []struct {
+		kind   error
+		call   string
+		status int
+		detail string
+	}{
+		{stream.ErrUnavailable, "append", 503, "the log is not available now; nothing was appended"},
+		{stream.ErrUnavailable, "end", 503, "the log is not available now; the channel was not ended"},
+		{stream.ErrUnavailable, "delete", 503, "the log is not available now; nothing was deleted"},
+		{stream.ErrUnavailable, "read", 503, "the log is not available now"},
+		{stream.ErrUnavailable, "bounds", 503, "the log is not available now"},
+		{stream.ErrUnavailable, "list", 503, "the log is not available now"},
+		{stream.ErrBroken, "append", 500, "the log refuses this until an operator mends it; nothing was appended (mend it)"},
+		{stream.ErrBroken, "delete", 500, "the log refuses this until an operator mends it; nothing was deleted (mend it)"},
+		{stream.ErrBroken, "read", 500, "the log refuses this until an operator mends it (mend it)"},
+		{stream.ErrFull, "end", 507, "the log has no room; the channel was not ended"},
+		{stream.ErrUnknownOutcome, "append", 504, "the log did not answer in time; the message may have been appended: repeat it with the same Idempotency-Key"},
+		{stream.ErrUnknownOutcome, "end", 504, "the log did not answer in time; the channel may have been ended: repeat it"},
+		{stream.ErrUnknownOutcome, "delete", 504, "the log did not answer in time; the channel may have been deleted: look, or repeat it"},
+	} {
+		// The step that failed may be one before what was asked.
+		for _, op := range []string{c.call, "find the master"} {
+			err := &stream.Error{Op: op, Kind: c.kind, Hint: "mend it"}
+			w.log.failWrites(err)
+			w.log.mu.Lock()
+			w.log.onOther = err
+			w.log.onRead = func(stream.Query) (stream.Page, error) { return stream.Page{}, err }
+			w.log.mu.Unlock()
+			require.Equal(t, c.detail, calls[c.call]().problem(t, c.status, problemOf(err).Code), "%s: %v", c.call, err)
+		}
+	}
+	w.log.mu.Lock()
+	w.log.onMany = func(context.Context, []stream.Message) []stream.Result {
+		return []stream.Result{{Err: &stream.Error{Op: "find the master", Kind: stream.ErrUnavailable}}}
+	}
+	w.log.mu.Unlock()
+	require.Equal(t, "the log is not available now; nothing was appended", w.many(`{"channels":["a"],"payload":"x"}`)[0].Error.Detail)
+	require.NotContains(t, string(problemBody(&stream.Error{Op: "listen", Kind: stream.ErrBroken})), "appended", "told in a stream")
 }

@@ -38,7 +38,7 @@ func (a *API) publish(w http.ResponseWriter, r *http.Request) error {
 	// timeout bounds the call.
 	done, err := a.o.Log.Append(context.WithoutCancel(r.Context()), m)
 	if err != nil {
-		return err
+		return during(toAppend, err)
 	}
 	head := w.Header()
 	if done.Replayed {
