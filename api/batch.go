@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -87,70 +90,113 @@ func (m *manyResult) fail(a *API, err error) {
 // batchEntry is one message of a batch as it came. err is why it could not even
 // be read.
 type batchEntry struct {
-	Channel        string          `json:"channel"`
-	Payload        json.RawMessage `json:"payload"`
-	Event          string          `json:"event"`
-	Key            string          `json:"key"`
-	IdempotencyKey *string         `json:"idempotency_key"`
+	Channel        string
+	Payload        json.RawMessage
+	Event          string
+	Key            string
+	IdempotencyKey *string
 
 	err error
 }
 
+// fields are the names of a message's parts in the body.
+func (e *batchEntry) fields() map[string]any {
+	return map[string]any{
+		"channel": &e.Channel, "payload": &e.Payload, "event": &e.Event, "key": &e.Key, "idempotency_key": &e.IdempotencyKey,
+	}
+}
+
+const wantBatch = `want either "messages", a list, or "channels", a list, and "payload"`
+
 // readBatch reads the body of a batch: {"messages":[…]}, or one payload on many
 // channels, {"channels":[…],"payload":…}. Its error is a [*problem].
 func readBatch(body []byte, limit int) ([]batchEntry, error) {
-	var in struct {
-		Messages []json.RawMessage `json:"messages"`
-		Channels []string          `json:"channels"`
-		batchEntry
+	if len(body) == 0 {
+		return nil, badRequest("the body: it is empty; " + wantBatch)
 	}
-	if err := decodeStrictly(body, &in); err != nil {
+	var messages []json.RawMessage
+	var channels []string
+	var one batchEntry
+	fields := one.fields()
+	fields["messages"], fields["channels"] = &messages, &channels
+	if err := readObject(body, fields); err != nil {
 		return nil, badRequest("the body: %v", err)
 	}
-	one := in.batchEntry
 	switch {
-	case (in.Messages == nil) == (in.Channels == nil):
-		return nil, badRequest(`the body: want either "messages", a list, or "channels", a list, and "payload"`)
-	case one.Channel != "" || in.Messages != nil && (one.Payload != nil || one.Event != "" || one.Key != "" || one.IdempotencyKey != nil):
+	case (messages == nil) == (channels == nil):
+		return nil, badRequest("the body: " + wantBatch)
+	case one.Channel != "" || messages != nil && (one.Payload != nil || one.Event != "" || one.Key != "" || one.IdempotencyKey != nil):
 		return nil, badRequest(`the body: beside "messages" stands nothing; beside "channels" the payload, event, key and idempotency_key of all`)
-	case len(in.Messages)+len(in.Channels) == 0 || len(in.Messages)+len(in.Channels) > maxBatch:
+	case len(messages)+len(channels) == 0 || len(messages)+len(channels) > maxBatch:
 		return nil, badRequest("the body: want 1 to %d messages", maxBatch)
-	case len(in.Channels)*len(one.Payload) > limit:
+	case len(channels)*len(one.Payload) > limit:
 		return nil, &problem{
 			Status: http.StatusRequestEntityTooLarge, Code: codeTooLarge,
 			Detail: fmt.Sprintf("all payloads of a call together have at most %d bytes; nothing was appended", limit),
 		}
 	}
 	var list []batchEntry
-	for _, text := range in.Messages {
+	for _, text := range messages {
 		var e batchEntry
-		if err := decodeStrictly(text, &e); err != nil {
+		if err := readObject(text, e.fields()); err != nil {
 			e.err = badRequest("%v", err)
 		}
 		list = append(list, e)
 	}
-	for _, channel := range in.Channels {
+	for _, channel := range channels {
 		one.Channel = channel
 		list = append(list, one)
 	}
 	return list, nil
 }
 
-// decodeStrictly reads one JSON value that has no field it does not know: one
-// that is misspelt must not be passed over.
-func decodeStrictly(text []byte, into any) error {
+// readObject reads a JSON object (RFC 8259) whose members are among the fields,
+// each a pointer to what it is. A name that is not exactly one of them, or comes
+// twice, is refused: what is misspelt must not be passed over.
+func readObject(text []byte, fields map[string]any) error {
 	in := json.NewDecoder(bytes.NewReader(text))
-	in.DisallowUnknownFields()
-	if err := in.Decode(into); err != nil {
-		if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("%q: a JSON %s will not do", bad.Field, bad.Value)
-		}
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	if t, err := in.Token(); err != nil {
+		return jsonError(err)
+	} else if t != json.Delim('{') {
+		return errors.New("want a JSON object")
 	}
-	if in.More() {
-		return errors.New("something stands behind the JSON value")
+	seen := map[string]bool{}
+	for in.More() {
+		t, err := in.Token()
+		if err != nil {
+			return jsonError(err)
+		}
+		name, _ := t.(string) // the decoder takes no other name
+		into, known := fields[name]
+		switch {
+		case !known:
+			return fmt.Errorf("unknown field %q; want one of %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+		case seen[name]:
+			return fmt.Errorf("%q stands there twice", name)
+		}
+		seen[name] = true
+		if err := in.Decode(into); err != nil {
+			if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+				return fmt.Errorf("%q: a JSON %s will not do", name, bad.Value)
+			}
+			return jsonError(err)
+		}
+	}
+	if _, err := in.Token(); err != nil { // the }
+		return jsonError(err)
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return errors.New("something stands behind the JSON object")
 	}
 	return nil
+}
+
+// jsonError says what is wrong with a text that is no JSON.
+func jsonError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the JSON breaks off")
+	}
+	return err
 }
 
 // batchMessage is the message to append, if its sender may. The channel is
