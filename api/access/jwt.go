@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -42,6 +43,10 @@ const ShortSecret = 32
 // nbfLeeway is how far the clock of who makes tokens may be ahead. There is no
 // such for exp: a token is good to the second it names.
 const nbfLeeway = 10 * time.Second
+
+// mostSeconds is more than any moment that exp or nbf can mean, and less than
+// what an int64 holds: the parser would turn what is beyond into some other one.
+const mostSeconds = 1 << 62
 
 // verifier verifies tokens.
 type verifier struct {
@@ -132,6 +137,13 @@ func (v *verifier) close() {
 func (v *verifier) verify(ctx context.Context, text string, now time.Time) (claims, error) {
 	members := jwt.MapClaims{} // a map: names are taken as they are, in no other case
 	token, err := v.parser.ParseWithClaims(text, members, v.key(ctx))
+	if err == nil || errors.Is(err, jwt.ErrTokenInvalidClaims) { // it is signed
+		for _, name := range []string{"exp", "nbf"} {
+			if s, ok := members[name].(float64); ok && math.Abs(s) > mostSeconds {
+				return claims{}, &TokenError{Reason: "the token's " + name + " cannot be read: want seconds since 1970"}
+			}
+		}
+	}
 	if err != nil {
 		return claims{}, refusal(err)
 	}
