@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -133,6 +134,10 @@ func (b *logBuffer) String() string {
 	return b.buf.String()
 }
 
+// patience is how long an answer or a stream of a test may last in all: a
+// broken promise is to fail, not to hang.
+const patience = 30 * time.Second
+
 func newWorld(t *testing.T, o Options) *world {
 	return newWorldOn(t, memlog.New(memlog.Options{}), o)
 }
@@ -147,7 +152,7 @@ func newWorldOn(t *testing.T, log *memlog.Log, o Options) *world {
 	public := serve(t, w.api.Public)
 	admin := serve(t, w.api.Admin)
 	w.url, w.admin = public.URL, admin.URL
-	w.http = &http.Client{Transport: &http.Transport{}}
+	w.http = &http.Client{Transport: &http.Transport{}, Timeout: patience}
 	t.Cleanup(func() {
 		w.http.CloseIdleConnections()
 		w.broker.Close() // ends the streams, for which Close waits

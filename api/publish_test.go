@@ -187,7 +187,7 @@ func TestSlowAndBrokenBodies(t *testing.T) {
 		tr := &http.Transport{Protocols: p}
 		defer tr.CloseIdleConnections()
 		w := *w
-		w.http = &http.Client{Transport: tr}
+		w.http = &http.Client{Transport: tr, Timeout: patience}
 		never, write := io.Pipe()
 		defer write.Close()
 		w.request("POST", w.url+"/v1/channels/slow/messages", never).problem(t, 408, "request_timeout")
@@ -201,6 +201,7 @@ func (w *world) dial() *net.TCPConn {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(w.t, conn.SetDeadline(time.Now().Add(patience)))
 	return conn.(*net.TCPConn)
 }
 
