@@ -370,6 +370,7 @@ func TestManyLeaveAtOnce(t *testing.T) {
 // A browser that comes back to channels that have all ended at its cursor is
 // told so by the one status that stops it; anybody with something to be told is
 // answered with a stream.
+// Holds G122.
 func TestNoContentAtTheEnd(t *testing.T) {
 	w := newWorld(t, Options{})
 	protocols(t, func(t *testing.T, hc *http.Client) {
