@@ -289,6 +289,20 @@ func TestPipelined(t *testing.T) {
 	require.Equal(t, id, w.receive(in).Cursor)
 }
 
+// So are many that come in one piece, of which each is held.
+func TestPipelinedInOnePiece(t *testing.T) {
+	w := newWorld(t, Options{}, memlog.Options{})
+	const polls = 20
+	const held = " HTTP/1.1\r\nHost: x\r\n\r\nGET /?channel=a&wait=1ms&lastEventId=1-0"
+	conn := w.dial("channel=a&wait=1ms&lastEventId=1-0" + strings.Repeat(held, polls-1))
+	<-w.log.asked
+	id := w.publish("a", "1").String()
+	in := bufio.NewReader(conn)
+	for range polls {
+		require.Equal(t, id, w.receive(in).Cursor)
+	}
+}
+
 func TestRetryIsRandom(t *testing.T) {
 	h := New(Options{})
 	seen := map[time.Duration]bool{}

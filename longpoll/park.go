@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"rejoin/delivery"
@@ -56,18 +57,42 @@ func (o *once) Accept() (net.Conn, error) {
 func (o *once) Close() error   { return nil }
 func (o *once) Addr() net.Addr { return &net.TCPAddr{} }
 
+// ahead is a connection of which the HTTP server had read more than one request:
+// what the client sent before it had the answer (pipelining, RFC 9112, section
+// 9.3.2). The server's buffer bounds that.
+type ahead struct {
+	net.Conn
+	read []byte
+}
+
+func (a *ahead) Read(b []byte) (int, error) {
+	if len(a.read) == 0 {
+		return a.Conn.Read(b)
+	}
+	n := copy(b, a.read)
+	a.read = a.read[n:]
+	return n, nil
+}
+
+// NetConn is the connection below.
+func (a *ahead) NetConn() net.Conn { return a.Conn }
+
 // park takes the connection over and finishes the poll in a goroutine of its
-// own. false: it cannot, and nothing was done. What a client sends behind its
-// request before it has the answer (pipelining) cannot be given back: then the
-// connection is closed with the answer.
+// own. false: it cannot, and nothing was done.
 func (h *Handler) park(w http.ResponseWriter, r *http.Request, p *poll, sub *delivery.Subscription) bool {
 	head := w.Header().Clone() // what those before have set
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return false
 	}
+	buffered, _ := rw.Reader.Peek(rw.Reader.Buffered()) // all of it is there
+	next := &ahead{conn, slices.Clone(buffered)}
+	if before, again := conn.(*ahead); again {
+		next.Conn, next.read = before.Conn, append(next.read, before.read...)
+	}
+	conn = next.Conn
 	tcp, ok := conn.(*net.TCPConn)
-	if !ok || rw.Reader.Buffered() > 0 || conn.SetDeadline(time.Time{}) != nil {
+	if !ok || conn.SetDeadline(time.Time{}) != nil {
 		if head == nil {
 			head = http.Header{}
 		}
@@ -97,6 +122,9 @@ func (h *Handler) park(w http.ResponseWriter, r *http.Request, p *poll, sub *del
 		if left || !a.done() {
 			_ = conn.Close()
 			return
+		}
+		if len(next.read) > 0 {
+			conn = next
 		}
 		giveBack(server, conn)
 	})
