@@ -39,7 +39,7 @@ func (m *member) beginLiveNow() {
 	if c := m.tail.chain.Load(); m.start.kind == startLive && m.confirmed(c) {
 		m.startAt(later(c.end(), m.known), false)
 		if c.end().Less(m.known) {
-			m.ahead, m.aheadEra = true, c.era
+			m.goAhead(c.era)
 			m.place(0)
 		}
 	}

@@ -18,6 +18,9 @@ type chain struct {
 	epoch  uint64
 	base   stream.ID
 	recs   []*Record
+	waste  int       // records dropped that the array behind recs still holds
+	looked uint64    // looks at the log's end so far
+	floor  stream.ID // everything up to it was deleted
 	bytes  int
 	bottom bool  // nothing below base is retained
 	ended  bool  // the channel has ended, at the chain's end
@@ -79,7 +82,7 @@ func (c *chain) prepend(p *page) {
 	}
 	c.bottom = !p.More || !ok || low > 0
 	c.base = base
-	c.recs = slices.Concat(recs[low:], c.recs)
+	c.recs, c.waste = slices.Concat(recs[low:], c.recs), 0
 	for _, r := range recs[low:] {
 		c.bytes += r.Bytes()
 	}
@@ -94,8 +97,10 @@ func (c *chain) drop(k int) {
 		c.bytes -= r.Bytes()
 	}
 	c.base = c.recs[k-1].ID
-	if c.recs = c.recs[k:]; len(c.recs) == 0 {
-		c.recs = nil // lets the array go
+	c.recs = c.recs[k:]
+	// Older chains still read the array, so it is not cleared but left behind.
+	if c.waste += k; c.waste >= len(c.recs) {
+		c.recs, c.waste = slices.Clone(c.recs), 0
 	}
 }
 

@@ -144,6 +144,9 @@ func (e *ear) run(wg *sync.WaitGroup) {
 // hearBytes is what is read at a time: clients send little.
 const hearBytes = 1024
 
+// hearReads is how often one connection is read in its turn.
+const hearReads = 16
+
 var hearBuffers = sync.Pool{New: func() any { return new([hearBytes]byte) }}
 
 // stop ends run.
@@ -155,9 +158,16 @@ func (e *ear) close() {
 	_ = e.wake.Close()
 }
 
-// hear takes what the client sent, until there is no more for now or it is gone.
+// hear takes what the client sent, until there is no more for now, or it is gone,
+// or the others are to have their turn.
 func (o *Outlet) hear(e *ear, buf []byte, op int) {
-	for {
+	for reads := 0; ; reads++ {
+		if reads == hearReads {
+			if !e.listen(&o.place, op) {
+				o.shut()
+			}
+			return
+		}
 		n, err := readNow(o.raw, buf, 0)
 		switch {
 		case err == unix.EAGAIN:
@@ -221,17 +231,14 @@ func (b *Broker) Watch(conn *net.TCPConn, gone func()) (stop func()) {
 		gone()
 		return func() {}
 	}
+	w := &watch{place: place{raw: raw}, gone: sync.OnceFunc(gone)}
 	b.mu.Lock()
-	closed := b.closed
-	if !closed {
-		b.startPumps()
-	}
-	b.mu.Unlock()
-	if closed {
+	defer b.mu.Unlock()
+	if b.closed {
 		gone()
 		return func() {}
 	}
-	w := &watch{place: place{raw: raw}, gone: sync.OnceFunc(gone)}
+	b.startPumps()
 	b.pumps.ear.enter(w, &w.place)
 	if !b.pumps.ear.listen(&w.place, unix.EPOLL_CTL_ADD) {
 		w.gone()

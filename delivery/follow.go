@@ -120,6 +120,10 @@ func (p *part) apply(t *tail, q *stream.Query, page *stream.Page, epoch uint64, 
 	}
 	old := t.chain.Load()
 	c := *old
+	if !q.Follow {
+		c.looked++
+		c.floor = page.Floor
+	}
 	switch {
 	case !c.known:
 		p.begin(&c, page)
@@ -162,7 +166,7 @@ func (p *part) apply(t *tail, q *stream.Query, page *stream.Page, epoch uint64, 
 
 // begin makes c an empty chain at the log's end.
 func (p *part) begin(c *chain, page *stream.Page) {
-	*c = chain{known: true, era: c.era + 1, base: lastOf(page), ended: page.Ended}
+	*c = chain{known: true, era: c.era + 1, looked: c.looked, floor: page.Floor, base: lastOf(page), ended: page.Ended}
 }
 
 // lastOf is the position of the log's end.

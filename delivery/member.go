@@ -47,6 +47,9 @@ type member struct {
 	// that has not got there yet.
 	ahead    bool
 	aheadEra uint64
+	// aheadLooks is how often the tail had been looked at when that was said: two
+	// looks later it must be there, or the log judges again.
+	aheadLooks uint64
 }
 
 // status is what advance found.
@@ -95,16 +98,27 @@ func (m *member) advance() (status, []*Record) {
 			}
 		}
 		if len(m.page) > 0 {
-			if m.free || m.served(m.page[0], c) {
+			first := m.page[0]
+			if m.served(first, c) || m.free && time.Since(first.Arrived) < pageSlack {
 				return sending, m.page
 			}
-			m.page = nil
+			if m.page = nil; m.free {
+				// Held for so long that it is gone: the rule tells how much.
+				var ok bool
+				if m.pos, ok = first.Before(); !ok {
+					m.pos = stream.ID{MS: first.ID.MS, N: first.ID.N - 1}
+				}
+				m.free = false
+			}
 		}
 		if m.ask == nil {
 			if !c.known {
 				return waiting, nil // the look at a cold tail may be all it takes
 			}
-			if m.ahead && m.aheadEra == c.era && c.end().Less(m.pos) {
+			if m.ahead && m.aheadEra == c.era && c.looked < m.aheadLooks+2 && c.end().Less(m.pos) {
+				if c.looked > m.aheadLooks {
+					m.tail.part.look(m.tail) // that look may have begun before
+				}
 				return waiting, nil // the tail is on its way there
 			}
 			m.ahead = false
@@ -143,12 +157,13 @@ func (m *member) confirmed(c *chain) bool {
 	return c.known && st.epoch != 0 && c.epoch == st.epoch
 }
 
-// served reports whether retention still covers a record of a page in hand.
+// served reports whether retention, and no deletion, still covers a record of a
+// page in hand.
 func (m *member) served(r *Record, c *chain) bool {
 	if c.known && r.ID.N+uint64(m.tail.keep.MaxMessages) <= c.end().N {
 		return false
 	}
-	return !r.ID.Less(stream.AtTime(m.tail.oldest().Time().Add(-pageSlack)))
+	return c.floor.Less(r.ID) && !r.ID.Less(stream.AtTime(m.tail.oldest().Time().Add(-pageSlack)))
 }
 
 // place settles what ready says of the channel.
@@ -258,8 +273,21 @@ func (m *member) fromOldest(w *want, pg *page, head stream.ID) {
 // atLogEnd notes that the log itself said pos is its end; the tail may not be
 // there yet.
 func (m *member) atLogEnd(w *want) {
-	m.ahead, m.aheadEra = true, w.era
+	m.goAhead(w.era)
+}
+
+// goAhead waits for the tail to get to pos, in this era of it.
+func (m *member) goAhead(era uint64) {
+	m.ahead, m.aheadEra, m.aheadLooks = true, era, m.tail.chain.Load().looked
 	m.tail.part.look(m.tail)
+}
+
+// leave takes the member out of its tail, and what it asked for off the list.
+func (m *member) leave() {
+	if m.ask != nil {
+		m.tail.part.unask(m.ask, m.sub)
+	}
+	m.tail.leave(m)
 }
 
 func later(a, b stream.ID) stream.ID {

@@ -1,8 +1,6 @@
 package delivery
 
 import (
-	"time"
-
 	"rejoin/stream"
 )
 
@@ -173,6 +171,6 @@ func (s *Subscription) take(h *head) int {
 // written to the client.
 func (s *Subscription) Answered(messages []*Record) {
 	if n := len(messages); n > 0 {
-		s.b.o.Meter.Delivered(n, time.Since(messages[0].Arrived))
+		s.account(tally{messages: n, arrived: messages[0].Arrived})
 	}
 }

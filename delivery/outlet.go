@@ -154,6 +154,7 @@ func (o *Outlet) serve(w *writing, now time.Time) {
 		return
 	}
 	p.reset()
+	w.items = w.items[:0]
 	o.parting = o.gather(w)
 	if p.size > 0 {
 		n, err := w.write(o.raw)
@@ -164,11 +165,12 @@ func (o *Outlet) serve(w *writing, now time.Time) {
 		case n < p.size:
 			o.waiting.Store(true)
 			o.queued.Store(true)
-			rest := p.rest(n)
-			o.sub.b.pumps.wg.Go(func() { o.wait(rest) })
+			rest, sent := p.rest(n), tallyOf(w.items)
+			o.sub.b.pumps.wg.Go(func() { o.wait(rest, sent) })
 			return
 		}
 		o.written.Store(now.UnixNano())
+		o.sub.account(tallyOf(w.items))
 	}
 	if o.parting != GoOn {
 		o.part()
@@ -192,7 +194,6 @@ func (o *Outlet) gather(w *writing) Parting {
 	w.items = batch.Items
 	if len(batch.Items) > 0 {
 		o.o.Framer.Frames(p, batch.Items)
-		o.sub.Delivered(batch)
 	}
 	if batch.Done {
 		return o.o.Framer.Farewell(p, batch.Items)
@@ -206,7 +207,7 @@ func (o *Outlet) gather(w *writing) Parting {
 // wait writes the rest of a write that the socket did not take, with deadlines,
 // and hands the connection back to the pump. What is posted meanwhile goes
 // between two pieces.
-func (o *Outlet) wait(rest [][]byte) {
+func (o *Outlet) wait(rest [][]byte, sent tally) {
 	for _, b := range rest {
 		if !o.push(b) {
 			o.shut()
@@ -227,6 +228,7 @@ func (o *Outlet) wait(rest [][]byte) {
 			break // what is left unsent stays in the log
 		}
 	}
+	o.sub.account(sent)
 	if o.parting != GoOn {
 		o.part()
 		return

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -105,6 +106,22 @@ func (p *part) ask(key wantKey, s *Subscription) (w *want, round uint64) {
 	p.queue = append(p.queue, w)
 	kick(p.read)
 	return w, p.round
+}
+
+// unask ends a subscription's wait. What nobody waits for is not read.
+func (p *part) unask(w *want, s *Subscription) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(w.waiters, s); i >= 0 {
+		w.waiters = slices.Delete(w.waiters, i, i+1)
+	}
+	if len(w.waiters) > 0 || w.round != 0 || w.result.Load() != nil {
+		return
+	}
+	if i := slices.Index(p.queue, w); i >= 0 {
+		p.queue = slices.Delete(p.queue, i, i+1)
+		p.drop(w)
+	}
 }
 
 // drop forgets a want; p.mu is held.

@@ -238,6 +238,9 @@ func (p *part) tail(channel string) *tail {
 func (p *part) look(t *tail) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.tails[t.channel] != t {
+		return // set aside
+	}
 	p.soil(t, dirt{look: true})
 	kick(p.work)
 }

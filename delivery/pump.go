@@ -135,11 +135,18 @@ func (p *pump) leave(o *Outlet) {
 // push queues an outlet.
 func (p *pump) push(o *Outlet) {
 	p.mu.Lock()
-	o.group.queue = append(o.group.queue, o)
+	g := o.group
+	if len(g.queue) == cap(g.queue) && g.head > len(g.queue)/2 {
+		// A group that is never served to its end: what was served goes.
+		n := copy(g.queue, g.queue[g.head:])
+		clear(g.queue[n:])
+		g.queue, g.head = g.queue[:n], 0
+	}
+	g.queue = append(g.queue, o)
 	sleeping := len(p.ring) == 0
-	if !o.group.inRing {
-		o.group.inRing = true
-		p.ring = append(p.ring, o.group)
+	if !g.inRing {
+		g.inRing = true
+		p.ring = append(p.ring, g)
 	}
 	p.mu.Unlock()
 	if sleeping {

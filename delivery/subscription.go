@@ -71,7 +71,7 @@ func (s *Subscription) Remove(channel string, tag any) error {
 		return ErrNotSubscribed
 	}
 	if !s.closed {
-		s.members[i].tail.leave(s.members[i])
+		s.members[i].leave()
 		s.members = slices.Delete(s.members, i, i+1)
 		s.removed = append(s.removed, Item{Kind: Unsubscribed, Channel: channel, Tag: tag})
 		s.poke()
@@ -217,10 +217,12 @@ func (s *Subscription) fail(m *member) {
 // not hold up the rest: it stands at its cursor, which is judged later.
 func (s *Subscription) tellReady() bool {
 	var held []*member
+	began := 0 // members that the subscription began with
 	for _, m := range s.members {
 		if m.added {
 			continue
 		}
+		began++
 		if st, _ := m.advance(); st == failed {
 			s.fail(m)
 			return false
@@ -233,7 +235,7 @@ func (s *Subscription) tellReady() bool {
 		}
 		held = append(held, m)
 	}
-	if len(held) > 0 && len(held) == len(s.members) {
+	if len(held) > 0 && len(held) == began {
 		return false
 	}
 	for _, m := range held {
@@ -330,24 +332,35 @@ func (s *Subscription) tellLive() {
 }
 
 // Delivered accounts for a batch that was written to the client.
-func (s *Subscription) Delivered(batch Batch) {
-	n := 0
-	var first *Record
-	for i := range batch.Items {
-		if r := batch.Items[i].Record; r != nil {
-			if first == nil {
-				first = r
+func (s *Subscription) Delivered(batch Batch) { s.account(tallyOf(batch.Items)) }
+
+// tally is what is accounted of a batch: its messages, and when the first came.
+type tally struct {
+	messages int
+	arrived  time.Time
+}
+
+func tallyOf(items []Item) (t tally) {
+	for i := range items {
+		if r := items[i].Record; r != nil {
+			if t.messages == 0 {
+				t.arrived = r.Arrived
 			}
-			n++
+			t.messages++
 		}
 	}
-	if n > 0 {
-		from := first.Arrived
-		if from.Before(s.born) {
-			from = s.born
-		}
-		s.b.o.Meter.Delivered(n, time.Since(from))
+	return t
+}
+
+// account tells the meter of messages that were written.
+func (s *Subscription) account(t tally) {
+	if t.messages == 0 {
+		return
 	}
+	if t.arrived.Before(s.born) {
+		t.arrived = s.born
+	}
+	s.b.o.Meter.Delivered(t.messages, time.Since(t.arrived))
 }
 
 // MoveAfter has the client told to move when the connection is about that old
@@ -422,7 +435,7 @@ func (s *Subscription) Close() {
 		}
 	}
 	for _, m := range s.members {
-		m.tail.leave(m)
+		m.leave()
 	}
 	s.mu.Unlock()
 	s.b.forget(s)

@@ -88,6 +88,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req delivery.Req
 	for i := range first.Items {
 		start = encoder.Append(start, &first.Items[i])
 	}
+	sub.Delivered(first)
 	if h.pumpable(r) {
 		return h.pump(w, req.Heartbeat, sub, encoder, start)
 	}
