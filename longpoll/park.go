@@ -93,9 +93,6 @@ func (h *Handler) park(w http.ResponseWriter, r *http.Request, p *poll, sub *del
 	conn = next.Conn
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok || conn.SetDeadline(time.Time{}) != nil {
-		if head == nil {
-			head = http.Header{}
-		}
 		head.Set("Connection", "close")
 	}
 	a := &answer{conn: conn, head: head, keep: head.Get("Connection") != "close"}
@@ -110,6 +107,7 @@ func (h *Handler) park(w http.ResponseWriter, r *http.Request, p *poll, sub *del
 		}
 		err := p.run(ctx, sub, false)
 		stop()
+		_ = conn.SetWriteDeadline(time.Now().Add(h.o.Stuck)) // closed: Write says so
 		left := ctx.Err() != nil
 		switch {
 		case left:
@@ -119,7 +117,7 @@ func (h *Handler) park(w http.ResponseWriter, r *http.Request, p *poll, sub *del
 			left = h.finish(a, p, sub) != nil
 		}
 		sub.Close()
-		if left || !a.done() {
+		if left || !a.done() || conn.SetWriteDeadline(time.Time{}) != nil {
 			_ = conn.Close()
 			return
 		}
