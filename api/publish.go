@@ -1,11 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -132,15 +132,11 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int, what s
 		return "", err
 	}
 	body := http.MaxBytesReader(w, r.Body, int64(limit))
-	var payload []byte
-	var err error
-	if r.ContentLength >= 0 {
-		payload = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(body, payload)
-	} else {
-		payload, err = io.ReadAll(body)
-	}
-	if err != nil {
+	var buf bytes.Buffer
+	// Room for a small body at once; a large one gets it as it comes, for what a
+	// client claims to send it may never send.
+	buf.Grow(int(min(max(r.ContentLength, 0), firstRoom)) + bytes.MinRead)
+	if _, err := buf.ReadFrom(body); err != nil {
 		// The deadline stays: it also bounds what the server reads of the rest.
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return "", tooLarge(what, limit)
@@ -157,11 +153,14 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int, what s
 	if err := control.SetReadDeadline(time.Time{}); err != nil {
 		return "", err
 	}
-	if !utf8.Valid(payload) {
+	if !utf8.Valid(buf.Bytes()) {
 		return "", badRequest("the body is not valid UTF-8; send bytes as base64, say")
 	}
-	return string(payload), nil
+	return buf.String(), nil
 }
+
+// firstRoom is how many bytes of a body are made room for before any has come.
+const firstRoom = 64 << 10
 
 func writeJSON(w http.ResponseWriter, status int, v any) error {
 	b, err := json.Marshal(v)
