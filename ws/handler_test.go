@@ -134,7 +134,7 @@ func TestFaultyFrames(t *testing.T) {
 			`{}`:                                   "type: want subscribe, unsubscribe or auth",
 			`{"type":"publish"}`:                   "messages are published by POST",
 			`{"type":"message"}`:                   "type: want subscribe, unsubscribe or auth",
-			`{"type":"auth"}`:                      "auth: this version does not serve it yet",
+			`{"type":"auth"}`:                      "auth: this server asks nobody who they are",
 			`{"type":"subscribe"}`:                 "channel: stream: not a channel name",
 			`{"type":"subscribe","channel":"a b"}`: "channel: stream: not a channel name",
 			`{"type":"subscribe","channel":"a"}`:   "channel: this connection reads a already",

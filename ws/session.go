@@ -147,7 +147,7 @@ func (s *session) subscribe(c *command) error {
 // cover a channel being read ends the connection.
 func (s *session) auth(c *command) error {
 	if s.h.o.Auth == nil {
-		return delivery.NotBuilt("auth")
+		return &delivery.RequestError{Name: "auth", Reason: "this server asks nobody who they are"}
 	}
 	grant, err := s.h.o.Auth(c.Token)
 	if err != nil {
