@@ -20,11 +20,13 @@ func TestLogAway(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		publishN(t, w.log, "a", 1, 5)
 		r := read(t, w.b, Channel{Name: "a"})
+		alone := read(t, w.b, Channel{Name: "alone"}) // nobody else makes the broker look there
 		synctest.Wait()
 		w.log.cut()
 		time.Sleep(1500 * time.Millisecond)
 		w.equal("stale", r.told(), []string{"ready +0", "live", "stale"})
 		publishN(t, w.log.log(), "a", 6, 20)
+		publishN(t, w.log.log(), "alone", 1, 3)
 		time.Sleep(10 * time.Millisecond)
 		mid := read(t, w.b, Channel{Name: "a"})                                             // begins while it is away
 		lost := read(t, w.b, Channel{Name: "a", Start: StartAfter(stream.ID{MS: 5, N: 3})}) // a cursor of another log
@@ -37,16 +39,20 @@ func TestLogAway(t *testing.T) {
 		time.Sleep(time.Second)
 		w.equal("told", r.told(), []string{"ready +0", "live", "stale", "*", "live"})
 		w.equal("had", r.payloads(), numbers(6, 25))
+		w.equal("alone told", alone.told(), []string{"ready +0", "live", "stale", "*", "live"})
+		w.equal("alone had", alone.payloads(), numbers(1, 3))
 		w.equal("mid had", mid.payloads(), numbers(26, 5))
 		w.equal("mid told", mid.told(), []string{"stale", "ready +5", "replaying", "*", "live"})
 		w.equal("lost told", lost.told(), []string{"stale", "ready +30", "replaying", "gap reset 0", "*", "live"})
 		r.close()
+		alone.close()
 		mid.close()
 		lost.close()
 	})
 }
 
 // A short break is no news to anyone.
+// Holds G60.
 func TestShortBreakIsSilent(t *testing.T) {
 	inBubble(t, stream.Retention{}, Options{}, func(w *world) {
 		r := read(t, w.b, Channel{Name: "a"})
