@@ -25,7 +25,8 @@ func (h *Handler) canPark(r *http.Request) bool {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	_, tcp := addr.(*net.TCPAddr)
 	return tcp && serverOf(r) != nil && h.o.Fail != nil && h.o.Broker.CanPump() &&
-		r.TLS == nil && r.ProtoMajor == 1 && r.ProtoMinor == 1 && !r.Close
+		r.TLS == nil && r.ProtoMajor == 1 && r.ProtoMinor == 1 && !r.Close &&
+		r.Body == http.NoBody // else it would be taken for the next request
 }
 
 // serverOf is the HTTP server a request came to.
