@@ -156,9 +156,9 @@ func TestPumpExactlyOnce(t *testing.T) {
 	}
 }
 
-// A stuck reader ends after Stuck; a silent connection gets its beat; a beat
-// that wants an answer and has none ends it; a reply overtakes the messages that
-// are not yet written.
+// A stuck reader ends after Stuck; a silent connection gets its beat, and no
+// other does; a beat that wants an answer and has none ends it.
+// Holds G42.
 func TestPumpSignsOfLife(t *testing.T) {
 	l := memlog.New(memlog.Options{})
 	b := New(l, Options{})
@@ -181,6 +181,9 @@ func TestPumpSignsOfLife(t *testing.T) {
 		}
 	}
 	expect("ready")
+	for begun := time.Now(); time.Since(begun) < 1800*time.Millisecond; {
+		expect(publish(t, l, "a", "x").String()) // and no beat while messages flow
+	}
 	for range 2 {
 		expect("beat")
 		fmt.Fprint(quiet, "x")
