@@ -83,7 +83,7 @@ func (s *Subscription) find(channel string) int {
 	return slices.IndexFunc(s.members, func(m *member) bool { return m.tail.channel == channel })
 }
 
-// join registers interest in a channel; s.mu is held.
+// join registers interest in a channel; s.mu is held, or s is not shared yet.
 func (s *Subscription) join(ch Channel, tag any) *member {
 	m := &member{sub: s, start: ch.Start, tag: tag, at: s.b.log.Now(), known: s.b.log.Known(ch.Name)}
 	p := s.b.parts[s.b.log.Part(ch.Name)]

@@ -5,13 +5,14 @@ import "errors"
 // The kinds of failure of a log. An engine's error wraps exactly one of them
 // (test with [errors.Is]) and, below it, what the log itself said.
 var (
-	// ErrUnavailable: the log does not answer, and nothing was appended.
+	// ErrUnavailable: the log does not answer, or refuses for now, and nothing was
+	// appended.
 	ErrUnavailable = errors.New("log unavailable")
 	// ErrUnknownOutcome: the answer to an append was lost; it may be in the
 	// log. Repeating it with the same idempotency key is safe.
 	ErrUnknownOutcome = errors.New("unknown outcome")
-	// ErrBroken: the log refuses this channel for good until somebody mends it:
-	// a key of the wrong type, a command not allowed.
+	// ErrBroken: the log refuses this channel, or everything, until somebody mends
+	// it: a key of the wrong type, a command not allowed.
 	ErrBroken = errors.New("log broken")
 	// ErrFull: the log has no room; nothing was appended.
 	ErrFull = errors.New("log full")
